@@ -18,6 +18,10 @@ type argumentError string
 func (e argumentError) Error() string        { return string(e) }
 func (e argumentError) Is(target error) bool { return target == ErrArguments }
 
+func refusef(format string, args ...any) error {
+	return argumentError(fmt.Sprintf(format, args...))
+}
+
 // decodeArgs fills in, a pointer to the argument struct, from a JSON object.
 // Absent and null arguments get their default; an unknown name is refused with
 // the nearest known one; what is not for scripts is dropped when a script sent it.
@@ -65,7 +69,7 @@ func decodeParams(tool string, params []Param, given map[string]json.RawMessage,
 		}
 		if !ok {
 			if p.enforced && p.Default == nil {
-				return argumentError(fmt.Sprintf("%s: missing required field '%s': it must be %s.", tool, p.Name, p.wanted()))
+				return refusef("%s: missing required field '%s': it must be %s.", tool, p.Name, p.wanted())
 			}
 			if raw = p.Default; raw == nil {
 				continue
@@ -107,20 +111,20 @@ func (p *Param) decode(raw json.RawMessage, field any) error {
 	}
 	got := pythonType(raw)
 	if !fits(p.Types[0], raw) {
-		return fmt.Errorf("'%s' must be %s, got %s.", p.Name, p.wanted(), got)
+		return refusef("'%s' must be %s, got %s.", p.Name, p.wanted(), got)
 	}
 	if unit, bad := loneSurrogate(raw); bad {
-		return fmt.Errorf("'%s' holds the lone surrogate \\u%s, which no UTF-8 text can hold.", p.Name, unit)
+		return refusef("'%s' holds the lone surrogate \\u%s, which no UTF-8 text can hold.", p.Name, unit)
 	}
 	if err := unmarshal(raw, field); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) && p.Items != "" && got == "list" {
-			return fmt.Errorf("'%s' must be a list whose items are %s, got an item of another type (%s).", p.Name, plural(p.Items), wrong.Value)
+			return refusef("'%s' must be a list whose items are %s, got an item of another type (%s).", p.Name, plural(p.Items), wrong.Value)
 		}
 		if errors.As(err, &wrong) && (p.Types[0] == "integer" || p.Types[0] == "number") {
-			return fmt.Errorf("'%s' is out of range: %s.", p.Name, clip(string(raw), 40))
+			return refusef("'%s' is out of range: %s.", p.Name, clip(string(raw), 40))
 		}
-		return fmt.Errorf("'%s' does not fit: %v.", p.Name, err)
+		return refusef("'%s' does not fit: %v.", p.Name, err)
 	}
 	if p.strict {
 		return p.checkBounds(raw)
@@ -151,10 +155,10 @@ func (p *Param) checkBounds(raw json.RawMessage) error {
 	switch v := value.(type) {
 	case float64:
 		if p.Min != nil && v < *p.Min {
-			return fmt.Errorf("'%s' must be at least %v, got %s.", p.Name, *p.Min, clip(string(raw), 40))
+			return refusef("'%s' must be at least %v, got %s.", p.Name, *p.Min, clip(string(raw), 40))
 		}
 		if p.Max != nil && v > *p.Max {
-			return fmt.Errorf("'%s' must be at most %v, got %s.", p.Name, *p.Max, clip(string(raw), 40))
+			return refusef("'%s' must be at most %v, got %s.", p.Name, *p.Max, clip(string(raw), 40))
 		}
 	case string:
 		if len(p.Enum) > 0 && !slices.Contains(p.Enum, v) {
@@ -162,11 +166,11 @@ func (p *Param) checkBounds(raw json.RawMessage) error {
 			if near := nearest(v, p.Enum); near != "" {
 				text += "; did you mean '" + near + "'?"
 			}
-			return errors.New(text)
+			return argumentError(text)
 		}
 	case []any:
 		if p.MaxItems > 0 && len(v) > p.MaxItems {
-			return fmt.Errorf("'%s' takes at most %d items, got %d.", p.Name, p.MaxItems, len(v))
+			return refusef("'%s' takes at most %d items, got %d.", p.Name, p.MaxItems, len(v))
 		}
 	}
 	return nil

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -106,20 +109,30 @@ func TestPythonModuleWithstandsHostileText(t *testing.T) {
 		`{braces} %s \N{DASH} \x41 \u0041 ' ''' quotes` + "\x00" +
 		`ünï — 😀` + "\x00" +
 		"\n\nfirst line\nsecond line"
-	for _, doc := range strings.Split(docs, "\x00") {
-		got := python(t, PythonModule(stubClient, []Tool{echo[in]("probe", doc)}), `
-print(json.dumps([probe.__doc__, probe()["args"]["text"], probe()["args"]["map"]]))`)
-		summary := Tool{Doc: doc}.Summary()
-		want, _ := json.Marshal([]any{strings.ToValidUTF8(summary, "ÿ"), "\"\"\"\n\nimport os; os._exit(9)\n\\", map[string]any{`a'"`: []any{true, nil, 1.5}}})
-		var a, b any
-		if err := json.Unmarshal([]byte(got), &a); err != nil {
-			t.Fatalf("doc %q: %v: %s", doc, err, got)
+	var tools []Tool
+	var want []any
+	for i, doc := range strings.Split(docs, "\x00") {
+		tools = append(tools, echo[in](fmt.Sprintf("probe%02d", i), doc))
+		want = append(want, []any{
+			strings.ToValidUTF8(Tool{Doc: doc}.Summary(), "ÿ"),
+			"\"\"\"\n\nimport os; os._exit(9)\n\\", map[string]any{`a'"`: []any{true, nil, 1.5}},
+		})
+	}
+	out := python(t, PythonModule(stubClient, tools), `
+for name in __all__:
+    probe = globals()[name]
+    print(json.dumps([probe.__doc__, probe()["args"]["text"], probe()["args"]["map"]]))`)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != len(tools) {
+		t.Fatalf("%d functions answered, want %d:\n%s", len(lines), len(tools), out)
+	}
+	for i, line := range lines {
+		var got any
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Fatalf("%v: %s", err, line)
 		}
-		if err := json.Unmarshal(want, &b); err != nil {
-			t.Fatal(err)
-		}
-		if !equalJSON(a, b) {
-			t.Errorf("doc %q:\n got %s\nwant %s", doc, got, want)
+		if diff := cmp.Diff(want[i], got); diff != "" {
+			t.Errorf("doc %q (-want +got):\n%s", tools[i].Doc, diff)
 		}
 	}
 }
@@ -196,10 +209,4 @@ func python(t *testing.T, module, code string) string {
 		t.Fatalf("%v\n%s\n%s", err, stderr.String(), module)
 	}
 	return string(out)
-}
-
-func equalJSON(a, b any) bool {
-	x, _ := json.Marshal(a)
-	y, _ := json.Marshal(b)
-	return bytes.Equal(x, y)
 }

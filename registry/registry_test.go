@@ -48,7 +48,7 @@ func TestDispatchAlwaysAnswersWithJSON(t *testing.T) {
 		"error":           {func() (any, error) { return "dropped", errors.New("no such page") }, `{"error":"no such page"}`},
 		"wordless error":  {func() (any, error) { return nil, errors.New(" ") }, `{"error":"the tool failed without saying why"}`},
 		"panic":           {func() (any, error) { panic("oh no") }, `{"error":"[TOOL_ERROR] Tool execution failed: string: oh no"}`},
-		"runtime panic":   {func() (any, error) { var m map[string]int; m["a"]++; return m, nil }, `{"error":"[TOOL_ERROR] Tool execution failed: runtime.…`},
+		"runtime panic":   {func() (any, error) { return theSeven()[len(theSeven())], nil }, `{"error":"[TOOL_ERROR] Tool execution failed: runtime.…`},
 		"panic(nil)":      {func() (any, error) { panic(nil) }, `{"error":"[TOOL_ERROR] Tool execution failed: …`},
 		"late panic":      {func() (any, error) { return panics{}, nil }, `{"error":"[TOOL_ERROR] Tool execution failed: string: while marshalling"}`},
 	} {
