@@ -130,20 +130,19 @@ var credentials = [...]struct{ what, names string }{
 
 // keyed are providers whose every secret is theirs to keep, under whatever
 // name it was put: OPENAI_API_KEY_2, ANTHROPIC_WORK_TOKEN.
-const keyed = `OPENAI_ ANTHROPIC_ CLAUDE_ OPENROUTER_ NOUS_ GEMINI_ GROQ_ XAI_ MISTRAL_ COHERE_ DEEPSEEK_
-	TOGETHER_ FIREWORKS_ PERPLEXITY_ HUGGINGFACE_ REPLICATE_ CEREBRAS_ NVIDIA_ MOONSHOT_ KIMI_ MINIMAX_ DASHSCOPE_
-	AZURE_OPENAI_ ELEVENLABS_ EXA_ TAVILY_ FIRECRAWL_ PARALLEL_ BRAVE_ BROWSERBASE_ MODAL_ DAYTONA_ E2B_ TELEGRAM_
-	DISCORD_ SLACK_ WHATSAPP_ TWILIO_ GITHUB_ GITLAB_ LANGFUSE_ LANGSMITH_ STRIPE_`
+const keyed = `OPENAI ANTHROPIC CLAUDE OPENROUTER NOUS GEMINI GROQ XAI MISTRAL COHERE DEEPSEEK TOGETHER FIREWORKS
+	PERPLEXITY HUGGINGFACE REPLICATE CEREBRAS NVIDIA MOONSHOT KIMI MINIMAX DASHSCOPE ELEVENLABS EXA TAVILY FIRECRAWL
+	PARALLEL BRAVE BROWSERBASE MODAL DAYTONA E2B TELEGRAM DISCORD SLACK WHATSAPP TWILIO GITHUB GITLAB LANGFUSE
+	LANGSMITH STRIPE`
 
 // credentialOf says what upper is a credential of, or "".
 func (r *rules) credentialOf(upper string) string {
 	if what := r.provider[upper]; what != "" {
 		return what
 	}
-	for p := range strings.FieldsSeq(keyed) {
-		if strings.HasPrefix(upper, p) && secretWord(upper) != "" {
-			return "a service"
-		}
+	service, _, _ := strings.Cut(upper, "_")
+	if r.keyed[service] && r.words.secret(upper) != "" || strings.HasPrefix(upper, "AZURE_OPENAI_") {
+		return "a service"
 	}
 	return ""
 }

@@ -105,7 +105,9 @@ type rules struct {
 	declared  map[string]bool   // upper case
 	provider  map[string]string // upper case → what it opens
 	injection map[string]vector // upper case
+	keyed     map[string]bool   // upper case
 	listed    map[string]bool
+	words     words
 }
 
 func newRules(opt Options) *rules {
@@ -113,9 +115,11 @@ func newRules(opt Options) *rules {
 		wide:      opt.Wide,
 		named:     make(map[string]bool, len(opt.Passthrough)),
 		declared:  make(map[string]bool, len(opt.Declared)),
-		provider:  make(map[string]string, 512),
+		provider:  make(map[string]string, 1024),
 		injection: make(map[string]vector, 256),
-		listed:    make(map[string]bool, 128),
+		keyed:     set(keyed),
+		listed:    set(allowed),
+		words:     newWords(),
 	}
 	for _, p := range opt.Passthrough {
 		p = strings.TrimSpace(p)
@@ -140,9 +144,6 @@ func newRules(opt Options) *rules {
 		for name := range strings.FieldsSeq(v.names) {
 			r.injection[name] = v
 		}
-	}
-	for name := range strings.FieldsSeq(allowed) {
-		r.listed[name] = true
 	}
 	return r
 }
@@ -180,7 +181,7 @@ func (r *rules) decide(name, value string) Decision {
 	if named {
 		return r.pass(name, value, RulePassthrough, "Named by a passthrough.", false)
 	}
-	secret := secretWord(upper)
+	secret := r.words.secret(upper)
 	for _, f := range r.families {
 		if secret == "" && strings.HasPrefix(name, f) {
 			return r.pass(name, value, RulePassthrough, "Opened by the passthrough "+f+"*.", true)

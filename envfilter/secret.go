@@ -30,52 +30,59 @@ const (
 		CONNECTIONSTRING _NETRC _KUBECONFIG _GITHUB_API`
 )
 
-// secretWord tells by its name whether a variable holds a secret: the word
-// that gives it away, or "". upper is the name in upper case.
-func secretWord(upper string) string {
-	for name := range strings.FieldsSeq(secretNames) {
-		if upper == name {
-			return name
-		}
+// words are the lists above, made ready for look-up.
+type words struct {
+	names, whole, harmless    map[string]bool
+	nameEnds, inside, partEnd []string
+}
+
+func newWords() words {
+	return words{
+		names: set(secretNames), whole: set(wordsWhole), harmless: set(harmless),
+		nameEnds: strings.Fields(secretEnds), inside: strings.Fields(wordsInside), partEnd: strings.Fields(wordsAtEnd),
 	}
-	for end := range strings.FieldsSeq(secretEnds) {
+}
+
+func set(list string) map[string]bool {
+	m := make(map[string]bool, len(list)/8)
+	for w := range strings.FieldsSeq(list) {
+		m[w] = true
+	}
+	return m
+}
+
+// secret tells by its name whether a variable holds a secret: the word that
+// gives it away, or "". upper is the name in upper case.
+func (ws *words) secret(upper string) string {
+	if upper == "PWD" || upper == "OLDPWD" { // a directory
+		return ""
+	}
+	if ws.names[upper] {
+		return upper
+	}
+	for _, end := range ws.nameEnds {
 		if strings.HasSuffix(upper, end) {
 			return end
 		}
 	}
-	if upper == "PWD" || upper == "OLDPWD" { // a directory
-		return ""
-	}
 	notWord := func(c rune) bool { return (c < 'A' || c > 'Z') && (c < '0' || c > '9') }
 	for part := range strings.FieldsFuncSeq(upper, notWord) {
-		if listHas(harmless, part) {
+		if ws.harmless[part] {
 			continue
 		}
-		for w := range strings.FieldsSeq(wordsInside) {
+		for _, w := range ws.inside {
 			if strings.Contains(part, w) {
 				return w
 			}
 		}
-		for w := range strings.FieldsSeq(wordsAtEnd) {
+		for _, w := range ws.partEnd {
 			if strings.HasSuffix(part, w) {
 				return w
 			}
 		}
-		if listHas(wordsWhole, strings.TrimRight(part, "0123456789")) {
+		if ws.whole[strings.TrimRight(part, "0123456789")] {
 			return part
 		}
 	}
 	return ""
-}
-
-func listHas(list, word string) bool {
-	if word == "" {
-		return false
-	}
-	for w := range strings.FieldsSeq(list) {
-		if w == word {
-			return true
-		}
-	}
-	return false
 }
