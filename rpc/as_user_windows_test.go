@@ -1,0 +1,5 @@
+package rpc
+
+import "os/exec"
+
+func asUser(*exec.Cmd, uint32) {}

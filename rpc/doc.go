@@ -1,0 +1,79 @@
+// Package rpc is the wire between a script and the engine: the Server that the
+// engine runs for the length of one run, and client.py, the script's side.
+//
+// The package judges frames and credentials only. Which tools a script may
+// call, how often, and with which arguments is the Handler's business.
+//
+// # The wire
+//
+// A stream socket. Each side sends lines: one JSON text in UTF-8 followed by a
+// newline, which occurs nowhere else. A line is at most Config.MaxFrame bytes,
+// newline included.
+//
+// A client asks:
+//
+//	{"id":1,"token":"T","tool":"read_file","args":{"path":"a.txt"}}
+//
+//	id     integer from 0 to 2^53, chosen by the client to know the answer by
+//	token  the run's secret, on every request
+//	tool   string, at most 256 bytes
+//	args   object; {} when absent
+//
+// These members in any order and no others, none twice. Whitespace around and
+// between them is allowed, and lines of whitespace alone are passed over. Text
+// is strict: valid UTF-8, no escape that is half of a surrogate pair, at most
+// 500 containers deep. A last line without its newline is not a request.
+//
+// The server answers each request with one line of the same id:
+//
+//	{"id":1,"result":R}
+//
+// R is what the tool returned, any JSON, written compactly. A tool's failure is
+// a result too: an object with the member "error". So are results that cannot
+// be sent: {"error":"result of N bytes exceeds the frame limit of M bytes: …"}.
+//
+// Or, when the request did not reach a tool:
+//
+//	{"id":1,"error":{"code":"invalid","message":"…"}}
+//
+// id is null when the request had none that could be read. The codes:
+//
+//	invalid       not a request ("Invalid RPC request: …"). The connection stays
+//	              usable, except that one which has not yet shown the token
+//	              is closed at the eighth such line.
+//	unauthorized  no token, a wrong one, or a peer of a foreign uid; closed.
+//	too_large     the line is longer than the limit; closed.
+//	busy          too many connections; closed.
+//	closed        the run has ended; closed.
+//
+// Requests may be sent without waiting for answers. Calls of one connection run
+// at the same time and are answered as they end, in any order; at most
+// Config.MaxInFlight of them, further ones wait unread. Any number of
+// connections up to Config.MaxConns may be open.
+//
+// A client that has shut down its sending side still gets the answers it is
+// owed. One that closes the connection has its calls cancelled (on Linux at
+// once, elsewhere when the answer cannot be written). Nothing but the engine's
+// own clock limits how long a call, or the reading of an answer, may take: a
+// run can be frozen for as long as a person needs to approve something.
+//
+// # The client
+//
+// ClientSource plus one generated function per tool is the module hermes_tools.
+// It finds the server by two environment variables, read at the first call:
+//
+//	HERMES_RPC_SOCKET  path of the socket
+//	HERMES_RPC_TOKEN   the token
+//
+// A generated function is exactly this:
+//
+//	@_tool
+//	def read_file(path: str, offset: int = 1, limit: int = 500):
+//	    """Read a file."""
+//	    return _call("read_file", {"path": path, "offset": offset, "limit": limit})
+//
+// That is, the decorator, a docstring, and one return of _call with every
+// parameter in the payload. It uses no other global name: aio.read_file, the
+// coroutine, is the same code with another _call. Names that begin with an
+// underscore and those in the __all__ of client.py are taken.
+package rpc
