@@ -1,0 +1,142 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hermes-exec/hermes-exec/guest"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// name is what the backend calls itself.
+const name = "local"
+
+// closeGrace bounds how long Backend.Close lets processes end by themselves.
+const closeGrace = 2 * time.Second
+
+// Config says how a Backend works. The zero value is ready to use.
+type Config struct {
+	// Scratch is the directory below which scratch directories are made; ""
+	// means $TMPDIR, else /tmp.
+	Scratch string
+	// Guest is the program that supervises commands; "" means the one that is
+	// running, which must call guest.Main first in main.
+	Guest string
+	// Log gets what is worth knowing but no error; nil discards.
+	Log *slog.Logger
+}
+
+// Backend makes boxes on this machine. It implements sandbox.Backend.
+type Backend struct {
+	config  Config
+	log     *slog.Logger
+	buffers buffers
+	swept   sync.Once
+
+	mu     sync.Mutex
+	closed bool
+	boxes  map[sandbox.Sandbox]struct{}
+}
+
+var _ sandbox.Backend = (*Backend)(nil)
+
+// New returns a backend. It starts nothing and touches no file.
+func New(config Config) *Backend {
+	log := config.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Backend{config: config, log: log, boxes: map[sandbox.Sandbox]struct{}{}}
+}
+
+// Create makes a box. Its processes run in Spec.WorkDir, or in the directory
+// the engine is in, as the engine's user.
+func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("local: create: %w", err)
+	}
+	if guest.Inside() {
+		return nil, fmt.Errorf("local: create: %w: %w", sandbox.ErrUnavailable, guest.ErrNoGuest)
+	}
+	if err := refuse(spec); err != nil {
+		return nil, fmt.Errorf("local: create: %w", err)
+	}
+	b.mu.Lock()
+	closed := b.closed
+	b.mu.Unlock()
+	if closed {
+		return nil, fmt.Errorf("local: create: %w", sandbox.ErrClosed)
+	}
+	box, err := b.create(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("local: create: %w", err)
+	}
+	b.mu.Lock()
+	closed = b.closed
+	if !closed {
+		b.boxes[box] = struct{}{}
+	}
+	b.mu.Unlock()
+	if closed {
+		return nil, errors.Join(fmt.Errorf("local: create: %w", sandbox.ErrClosed), box.Close(ctx))
+	}
+	return box, nil
+}
+
+// refuse tells why a box cannot be as asked.
+func refuse(spec sandbox.Spec) error {
+	if err := refusePolicy(&spec.Policy); err != nil {
+		return err
+	}
+	switch {
+	case spec.Resources != sandbox.Resources{}:
+		return fmt.Errorf("resource limits %+v cannot be kept without confinement: %w", spec.Resources, sandbox.ErrPolicy)
+	case len(spec.Mounts) > 0:
+		return fmt.Errorf("%d mounts: %w: processes see this machine's files as they are", len(spec.Mounts), sandbox.ErrUnsupported)
+	case spec.Image != "":
+		return fmt.Errorf("image %q: %w: it needs a container backend", spec.Image, sandbox.ErrUnsupported)
+	}
+	return nil
+}
+
+func refusePolicy(p *sandbox.Policy) error {
+	if p.Unconfined {
+		return nil
+	}
+	called := p.Name
+	if called == "" {
+		called = "unnamed"
+	}
+	return fmt.Errorf("policy %q asks for confinement, which this backend does not have (--policy open runs without): %w",
+		called, sandbox.ErrPolicy)
+}
+
+// Close ends every box. It may be repeated.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	boxes := make([]sandbox.Sandbox, 0, len(b.boxes))
+	for box := range b.boxes {
+		boxes = append(boxes, box)
+	}
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), closeGrace, sandbox.ErrClosed)
+	defer cancel()
+	errs := make([]error, len(boxes))
+	var all sync.WaitGroup
+	for i, box := range boxes {
+		all.Go(func() { errs[i] = box.Close(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (b *Backend) forget(box sandbox.Sandbox) {
+	b.mu.Lock()
+	delete(b.boxes, box)
+	b.mu.Unlock()
+}

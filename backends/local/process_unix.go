@@ -1,0 +1,291 @@
+//go:build unix
+
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hermes-exec/hermes-exec/guest"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+const (
+	// drainGrace is how long processes that are kept hold up Wait by holding
+	// the pipes.
+	drainGrace = 200 * time.Millisecond
+	// obey is how long a guest may take, after the grace, to report the end of
+	// its tree before it is given up. It is longer than guests wait themselves.
+	obey = 10 * time.Second
+)
+
+// process is one command with everything it starts.
+type process struct {
+	box   *box
+	sup   *guest.Supervisor
+	pid   int
+	began time.Time
+	grace time.Duration
+	keep  bool
+	stdin *os.File // our end of a pipe, or nil
+	out   []*stream
+
+	ended chan struct{} // closed when Wait may answer
+	exit  sandbox.Exit
+	err   error
+	gone  chan struct{} // closed when nothing of the tree is left
+
+	mu       sync.Mutex
+	watchdog *time.Timer
+}
+
+var _ sandbox.Process = (*process)(nil)
+
+// launch starts the command; the caller has registered it as a use of the box,
+// which ends with the process.
+func (b *box) launch(ctx context.Context, cmd sandbox.Cmd, run guest.Command) (_ *process, err error) {
+	p := &process{
+		box: b, grace: cmd.Grace, keep: cmd.Keep,
+		ended: make(chan struct{}), gone: make(chan struct{}),
+	}
+	if p.grace == 0 {
+		p.grace = defaultGrace
+	}
+	var theirs [3]*os.File
+	var closers []io.Closer
+	defer func() {
+		for _, c := range closers {
+			c.Close()
+		}
+		if err != nil {
+			p.closePipes()
+		}
+	}()
+	null := func() (*os.File, error) {
+		f, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err == nil {
+			closers = append(closers, f)
+		}
+		return f, err
+	}
+	switch in := cmd.Stdin.(type) {
+	case nil:
+		theirs[0], err = null()
+	case *os.File:
+		theirs[0] = in
+	default:
+		if theirs[0], p.stdin, err = inPipe(); err == nil {
+			closers = append(closers, theirs[0])
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, w := range []io.Writer{cmd.Stdout, cmd.Stderr} {
+		switch {
+		case w == nil:
+			theirs[1+i], err = null()
+		case i == 1 && same(cmd.Stdout, w):
+			theirs[2] = theirs[1]
+		default:
+			var s *stream
+			if s, theirs[1+i], err = newStream(w, &b.backend.buffers); err == nil {
+				p.out = append(p.out, s)
+				closers = append(closers, theirs[1+i])
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := p.supervise(ctx, run, theirs); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.processes[p] = struct{}{}
+	closed := b.closed
+	b.mu.Unlock()
+
+	for _, s := range p.out {
+		go s.copy()
+	}
+	if p.stdin != nil {
+		go func() {
+			_, _ = io.Copy(p.stdin, cmd.Stdin)
+			p.stdin.Close()
+		}()
+	}
+	go p.follow(context.AfterFunc(ctx, func() { p.end(p.grace) }))
+	if closed { // in the meantime
+		p.end(0)
+		<-p.gone
+	}
+	return p, nil
+}
+
+// supervise runs the command under a guest.
+func (p *process) supervise(ctx context.Context, run guest.Command, files [3]*os.File) error {
+	p.began = time.Now()
+	sup, spare, err := p.box.spare.take()
+	if err != nil {
+		return err
+	}
+	p.pid, err = sup.Start(ctx, run, files)
+	if spare && errors.Is(err, guest.ErrGone) {
+		if sup, err = guest.Spawn(p.box.spare.program); err != nil {
+			return err
+		}
+		p.pid, err = sup.Start(ctx, run, files)
+	}
+	p.sup = sup
+	return explain(run, err)
+}
+
+// explain turns what a guest reports into an error for people.
+func explain(run guest.Command, err error) error {
+	var failed *guest.StartError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	switch {
+	case failed.Stage == "dir":
+		return fmt.Errorf("working directory %q: %w", run.Dir, failed.Errno)
+	case failed.Stage == "interpreter":
+		return fmt.Errorf("the interpreter named in its first line, or its loader: %w", failed.Errno)
+	case failed.Stage == "program" && !strings.Contains(run.Args[0], "/") && errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("not found on PATH: %w", failed.Errno)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("not executable: %w", failed.Errno)
+	}
+	return failed.Errno
+}
+
+// follow waits for the end of the main process and of its tree.
+func (p *process) follow(forget func() bool) {
+	event, err := p.sup.Next()
+	if p.stdin != nil {
+		p.stdin.Close()
+	}
+	p.box.spare.again()
+	p.exit = sandbox.Exit{Code: event.Code, Signal: event.Signal}
+	if !event.Exited { // lost, or not to be killed
+		p.exit.Code = -1
+	}
+	p.use(event.Usage)
+	if err == nil && !event.Gone && p.keep {
+		p.drain(drainGrace)
+		p.finish(nil)
+	}
+	for err == nil && !event.Gone {
+		event, err = p.sup.Next()
+		if !p.keep {
+			p.use(event.Usage)
+		}
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("local: process %d: %w: %w", p.pid, sandbox.ErrLost, err)
+	case event.Left > 0:
+		err = fmt.Errorf("local: process %d: %w: %d processes of its tree resist SIGKILL", p.pid, sandbox.ErrLost, event.Left)
+	}
+	p.drain(0)
+	p.finish(err)
+
+	forget()
+	p.mu.Lock()
+	if p.watchdog != nil {
+		p.watchdog.Stop()
+	}
+	p.mu.Unlock()
+	_, _ = p.sup.Close()
+	p.closePipes()
+	p.box.mu.Lock()
+	delete(p.box.processes, p)
+	p.box.mu.Unlock()
+	close(p.gone)
+	p.box.using.Done()
+}
+
+// use keeps the latest usage.
+func (p *process) use(u guest.Usage) {
+	if u != (guest.Usage{}) {
+		p.exit.Usage = sandbox.Usage{User: u.User, System: u.System, MaxRSS: u.MaxRSS}
+	}
+}
+
+// drain waits until the output written so far was delivered; what holds a pipe
+// open gets the grace to write more.
+func (p *process) drain(grace time.Duration) {
+	stop := time.Now().Add(grace)
+	for _, s := range p.out {
+		s.stop(stop)
+	}
+	for _, s := range p.out {
+		<-s.done
+	}
+}
+
+// finish lets Wait answer; only the first call counts.
+func (p *process) finish(err error) {
+	select {
+	case <-p.ended:
+	default:
+		p.exit.Usage.Wall = time.Since(p.began)
+		p.err = err
+		close(p.ended)
+	}
+}
+
+func (p *process) closePipes() {
+	for _, s := range p.out {
+		s.close()
+	}
+	if p.stdin != nil {
+		p.stdin.Close()
+	}
+}
+
+// end sends TERM to the tree and KILL after the grace. A guest that does not
+// obey is killed: then the process is lost, but nobody waits for ever.
+func (p *process) end(grace time.Duration) {
+	_ = p.sup.End(grace) // an error means that it ends already
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.watchdog == nil {
+		p.watchdog = time.AfterFunc(grace+obey, p.sup.Kill)
+	}
+}
+
+func (p *process) PID() int { return p.pid }
+
+func (p *process) Wait() (sandbox.Exit, error) {
+	<-p.ended
+	return p.exit, p.err
+}
+
+func (p *process) Signal(sig syscall.Signal) error {
+	select {
+	case <-p.gone:
+		return os.ErrProcessDone
+	default:
+	}
+	if sig <= 0 || sig > 64 {
+		return fmt.Errorf("local: signal %d: %w", int(sig), syscall.EINVAL)
+	}
+	if err := p.sup.Signal(sig); err != nil {
+		return os.ErrProcessDone
+	}
+	return nil
+}
+
+func (p *process) Resize(rows, cols uint16) error {
+	return fmt.Errorf("local: resize: no terminal: %w", sandbox.ErrUnsupported)
+}

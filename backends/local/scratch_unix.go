@@ -1,0 +1,231 @@
+//go:build unix
+
+package local
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// errSquatted tells that a directory of ours is somebody else's.
+var errSquatted = errors.New("it is not a directory that only this user can write")
+
+// lockedDir is a directory that only this user can enter, with a random name.
+// It is locked while its maker lives: one that is not locked is garbage. The
+// lock is on the directory itself, where no process inside can remove it.
+type lockedDir struct {
+	path string // real, absolute
+	lock *os.File
+}
+
+// makeScratch makes a box's scratch directory, and at the backend's first box
+// removes what killed engines left.
+func (b *Backend) makeScratch() (*lockedDir, error) {
+	parent := b.config.Scratch
+	if parent == "" {
+		parent = os.TempDir() // $TMPDIR, else /tmp
+	}
+	return b.makeDir(parent, "scratch directory")
+}
+
+// makeDir makes a directory in the user's own directory below parent.
+func (b *Backend) makeDir(parent, what string) (*lockedDir, error) {
+	dir, err := makeLocked(parent)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w (set TMPDIR to a directory of yours with space)", what, err)
+	}
+	b.swept.Do(func() {
+		for _, left := range sweep(filepath.Dir(dir.path)) {
+			b.log.Info("removed what a killed engine left behind", "dir", left)
+		}
+	})
+	return dir, nil
+}
+
+// userDir is the name of the directory that holds a user's boxes.
+func userDir() string { return "hermes-exec-" + strconv.Itoa(os.Getuid()) }
+
+func makeLocked(parent string) (*lockedDir, error) {
+	parent, err := filepath.Abs(parent)
+	if err != nil {
+		return nil, err
+	}
+	if parent, err = filepath.EvalSymlinks(parent); err != nil {
+		return nil, err
+	}
+	if st, err := os.Stat(parent); err != nil {
+		return nil, err
+	} else if m := st.Mode(); m.IsDir() && m.Perm()&0o002 != 0 && m&fs.ModeSticky == 0 {
+		return nil, fmt.Errorf("%s: everybody can rename what is in it", parent)
+	}
+	base := filepath.Join(parent, userDir())
+	prefix := base + "/"
+	switch err := ownDir(base); {
+	case errors.Is(err, errSquatted):
+		prefix = base + "-" // beside it: the name alone is taken, not the place
+	case err != nil:
+		return nil, err
+	}
+	for {
+		dir, err := lockNew(prefix + strings.ToLower(rand.Text()[:10]))
+		if err != nil || dir != nil {
+			return dir, err
+		}
+	}
+}
+
+// ownDir makes path a directory that only this user can enter. If it exists it
+// must be one already, so that nobody can swap what is below it.
+func ownDir(path string) error {
+	if err := os.Mkdir(path, 0o700); err == nil || !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	st, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || !st.IsDir() || int(sys.Uid) != os.Geteuid() || st.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s: %w", path, errSquatted)
+	}
+	if st.Mode().Perm() != 0o700 {
+		return os.Chmod(path, 0o700)
+	}
+	return nil
+}
+
+// lockNew makes and locks a directory. It returns nil when it should be tried
+// again with another name.
+func lockNew(path string) (*lockedDir, error) {
+	if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(path)
+	if err == nil && lock != nil {
+		// Between Mkdir and the lock another engine may have taken it for garbage.
+		if mine, err1 := lock.Stat(); err1 == nil {
+			if there, err2 := os.Lstat(path); err2 == nil && os.SameFile(mine, there) {
+				return &lockedDir{path, lock}, nil
+			}
+		}
+		lock.Close()
+		return nil, nil
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return nil, err
+}
+
+// lockDir locks a directory without waiting; nil when somebody else holds it.
+func lockDir(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Not through Fd, which is for files whose blocking mode may change.
+	raw, err := f.SyscallConn()
+	if err == nil {
+		err1 := raw.Control(func(fd uintptr) { err = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB) })
+		err = errors.Join(err1, err)
+	}
+	if err == nil {
+		return f, nil
+	}
+	f.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("lock %s: %w", path, err)
+}
+
+// sweep removes the directories in dir whose maker is gone, if dir is the
+// user's own, and returns them.
+func sweep(dir string) []string {
+	if filepath.Base(dir) != userDir() {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var removed []string
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if !e.IsDir() {
+			continue
+		}
+		if lock, err := lockDir(path); err == nil && lock != nil {
+			if (&lockedDir{path, lock}).remove() == nil {
+				removed = append(removed, path)
+			}
+		}
+	}
+	return removed
+}
+
+// remove removes the directory with all that is in it.
+func (d *lockedDir) remove() error {
+	defer d.lock.Close()
+	err := os.RemoveAll(d.path)
+	if err == nil {
+		return nil
+	}
+	// A directory whose owner may not enter it: make it one that he may.
+	_ = filepath.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		if err != nil && e != nil && e.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return os.RemoveAll(d.path)
+}
+
+// listenDir makes a directory whose path is short enough for a socket in it.
+func (b *box) listenDir() (dir *lockedDir, err error) {
+	parents := []string{b.info.ScratchDir, fmt.Sprintf("/run/user/%d", os.Getuid()), "/tmp"}
+	var errs []error
+	for i, parent := range parents {
+		if i == 0 {
+			path := filepath.Join(parent, "."+strings.ToLower(rand.Text()[:6]))
+			if fits(path) {
+				return lockNew(path)
+			}
+			continue
+		}
+		if i == 1 {
+			if _, err := os.Stat(parent); err != nil {
+				continue // not every system has it
+			}
+		}
+		dir, err := b.backend.makeDir(parent, "socket directory")
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if fits(dir.path) {
+			return dir, nil
+		}
+		errs = append(errs, dir.remove())
+	}
+	errs = append(errs, fmt.Errorf("the path of a socket in %s is longer than the %d bytes the system allows: set TMPDIR to a shorter one: %w",
+		b.info.ScratchDir, maxSocketPath, sandbox.ErrUnavailable))
+	return nil, errors.Join(errs...)
+}
