@@ -1,0 +1,252 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermes-exec/hermes-exec/backends/local"
+	"github.com/hermes-exec/hermes-exec/engine"
+	"github.com/hermes-exec/hermes-exec/registry"
+	"github.com/hermes-exec/hermes-exec/registry/tools"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// Options of a measurement.
+type Options struct {
+	Rounds int    // of the process-starting rows; 0 means 40
+	Binary string // hermes-exec, for the CLI's own start; "" leaves the row out
+}
+
+// pass is a script that does nothing.
+const pass = "pass\n"
+
+// NewEngine makes an engine as the command would, unconfined, with one more
+// tool that does nothing.
+func NewEngine() (*engine.Engine, error) {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LANG=C.UTF-8"}
+	return engine.New(engine.Config{
+		Backends: map[string]sandbox.Backend{"local": local.New(local.Config{})},
+		Tools: func(box sandbox.Sandbox) []registry.Tool {
+			return append(tools.New(box, tools.Config{Env: env, ModelEnv: env}),
+				registry.New("noop", "bench", "Do nothing.", func(context.Context, registry.Caller, struct{}) (map[string]bool, error) {
+					return map[string]bool{"ok": true}, nil
+				}),
+				registry.New("megabyte", "bench", "Return a megabyte.", func(context.Context, registry.Caller, struct{}) (string, error) {
+					return strings.Repeat("x", 1<<20), nil
+				}))
+		},
+		AllowedTools: []string{"noop", "megabyte"},
+		Environ:      env,
+		Limits:       engine.Limits{MaxToolCalls: 1 << 30},
+	})
+}
+
+// Task is an unconfined session in dir.
+func Task(dir string) engine.Task {
+	return engine.Task{WorkDir: dir, Policy: &sandbox.Policy{Name: "open", Unconfined: true}}
+}
+
+// Measure fills the table.
+func Measure(opt Options) (python string, rows []Row, err error) {
+	if opt.Rounds == 0 {
+		opt.Rounds = 40
+	}
+	dir, err := os.MkdirTemp("", "hxbench")
+	if err != nil {
+		return "", nil, err
+	}
+	defer os.RemoveAll(dir)
+	e, err := NewEngine()
+	if err != nil {
+		return "", nil, err
+	}
+	defer e.Close()
+	s, err := e.Open(context.Background(), Task(dir))
+	if err != nil {
+		return "", nil, err
+	}
+	r, err := s.Run(context.Background(), engine.Script{Code: pass})
+	if err != nil {
+		return "", nil, err
+	}
+	python = r.Interpreter
+
+	starts, err := measureStarts(opt, s, python, dir)
+	if err != nil {
+		return "", nil, err
+	}
+	calls, err := measureCalls(s, dir)
+	if err != nil {
+		return "", nil, err
+	}
+	stdout, err := measureStdout(s)
+	if err != nil {
+		return "", nil, err
+	}
+	return python, append(append(starts, calls...), stdout...), nil
+}
+
+// measureStarts takes turns between bare interpreter, cold run, run in an open
+// session and the command's own start.
+func measureStarts(opt Options, s *engine.Session, python, dir string) ([]Row, error) {
+	script := filepath.Join(dir, "pass.py")
+	if err := os.WriteFile(script, []byte(pass), 0o600); err != nil {
+		return nil, err
+	}
+	bare := func() error {
+		cmd := exec.Command(python, script)
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1"}
+		return cmd.Run()
+	}
+	warm := func() error { return runOnce(s, pass) }
+	cold := func() error {
+		e, err := NewEngine()
+		if err != nil {
+			return err
+		}
+		s, err := e.Open(context.Background(), Task(dir))
+		if err != nil {
+			return errors.Join(err, e.Close())
+		}
+		return errors.Join(runNamed(s, pass, python), e.Close())
+	}
+	cli := func() error { return exec.Command(opt.Binary, "version").Run() }
+	t := series{}
+	for range opt.Rounds {
+		if err := errors.Join(t.time("bare", bare), t.time("cold", cold), t.time("warm", warm)); err != nil {
+			return nil, err
+		}
+		if opt.Binary != "" {
+			if err := t.time("cli", cli); err != nil {
+				return nil, err
+			}
+		}
+	}
+	b, c, w := median(t["bare"]), median(t["cold"]), median(t["warm"])
+	base := fmt.Sprintf("bare python3 %.1f ms, %%.2f×", b)
+	rows := []Row{
+		{"run pass, cold (engine, session, run)", c, "ms", fmt.Sprintf(base, c/b), "≤ 1.15 × bare, unconfined", c <= 1.15*b},
+		{"run pass, in an open session", w, "ms", fmt.Sprintf(base, w/b), "≤ bare + 2.5 ms", w <= b+2.5},
+	}
+	if opt.Binary != "" {
+		v := median(t["cli"])
+		rows = append(rows, Row{"the command's own start (version)", v, "ms", "", "≤ 15 ms", v <= 15})
+	}
+	return rows, nil
+}
+
+func runOnce(s *engine.Session, code string, args ...string) error {
+	return outcome(s.Run(context.Background(), engine.Script{Code: code, Args: args}))
+}
+
+func runNamed(s *engine.Session, code, python string) error {
+	return outcome(s.Run(context.Background(), engine.Script{Code: code, Interpreter: python}))
+}
+
+func outcome(r engine.Result, err error) error {
+	if err == nil && r.Status != engine.Success {
+		err = errors.New(r.Error)
+	}
+	return err
+}
+
+//go:embed calls.py
+var callsScript string
+
+// measureCalls times tool calls inside one script, in turns with a raw socket
+// ping-pong of the same size and with bash.
+func measureCalls(s *engine.Session, dir string) ([]Row, error) {
+	l, err := net.Listen("unix", filepath.Join(dir, "echo.sock"))
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	go pingPong(l)
+	if err := os.WriteFile(filepath.Join(dir, "small.txt"), bytes.Repeat([]byte("a line of text\n"), 100), 0o600); err != nil {
+		return nil, err
+	}
+	r, err := s.Run(context.Background(), engine.Script{Code: callsScript, Args: []string{l.Addr().String(), dir}})
+	if err := outcome(r, err); err != nil {
+		return nil, err
+	}
+	var ms map[string]float64
+	if err := json.Unmarshal([]byte(r.Output), &ms); err != nil {
+		return nil, fmt.Errorf("bench: %w in %q", err, r.Output)
+	}
+	ping, bash := ms["ping"], ms["bash"]
+	return []Row{
+		{"tool call from a script (no-op)", ms["noop"], "ms", fmt.Sprintf("socket ping-pong %.3f ms, %.2f×", ping, ms["noop"]/ping), "≤ 2 × ping-pong", ms["noop"] <= 2*ping},
+		{"read_file from a script", ms["read"], "ms", "", "≤ 0.3 ms", ms["read"] <= 0.3},
+		{"write_file from a script", ms["write"], "ms", "", "≤ 0.5 ms", ms["write"] <= 0.5},
+		{`terminal("true") from a script`, ms["terminal"], "ms", fmt.Sprintf("bash -c true %.2f ms, %.2f×", bash, ms["terminal"]/bash), "≤ 2 × bash + 2 ms", ms["terminal"] <= 2*bash+2},
+		{"1 MB tool result", ms["megabyte"], "ms", "", "≤ 4 ms", ms["megabyte"] <= 4},
+	}, nil
+}
+
+// pingPong answers every line with one of the size of a no-op's answer.
+func pingPong(l net.Listener) {
+	reply := []byte(`{"id":1,"result":{"ok":true}}` + "\n")
+	conn, err := l.Accept()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	buf := make([]byte, 4096)
+	for {
+		if _, err := conn.Read(buf); err != nil {
+			return
+		}
+		if _, err := conn.Write(reply); err != nil {
+			return
+		}
+	}
+}
+
+// measureStdout lets a script print a gigabyte and looks at speed and at this
+// process's own peak memory meanwhile.
+func measureStdout(s *engine.Session) ([]Row, error) {
+	const code = "import os\nb = b'0123456789abcde\\n' * 65536\nfor _ in range(1024): os.write(1, b)\n"
+	before := resetPeak()
+	start := time.Now()
+	r, err := s.Run(context.Background(), engine.Script{Code: code})
+	if err := outcome(r, err); err != nil {
+		return nil, err
+	}
+	speed := float64(r.StdoutBytes) / (1 << 20) / time.Since(start).Seconds()
+	grown := float64(peakRSS()-before) / (1 << 20)
+	return []Row{
+		{"1 GB of stdout", speed, "MB/s", "", "≥ 500 MB/s", speed >= 500 && r.StdoutBytes == 1<<30},
+		{"  memory it cost the engine", grown, "MB", "", "≤ 32 MB", grown <= 32},
+	}, nil
+}
+
+// resetPeak resets the kernel's peak of resident memory where it lets us, and
+// returns the memory in use.
+func resetPeak() int64 {
+	os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
+	return statusField("VmRSS:")
+}
+
+func peakRSS() int64 { return statusField("VmHWM:") }
+
+func statusField(name string) int64 {
+	data, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			kb, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/hermes-exec/hermes-exec/bench"
+	"github.com/hermes-exec/hermes-exec/guest"
+)
+
+func main() {
+	guest.Main()
+	opt := bench.Options{}
+	flag.IntVar(&opt.Rounds, "rounds", 40, "rounds of the rows that start processes")
+	flag.StringVar(&opt.Binary, "binary", "bin/hermes-exec", "the command, for its own start")
+	flag.Parse()
+	if _, err := os.Stat(opt.Binary); err != nil {
+		opt.Binary = ""
+	}
+	python, rows, err := bench.Measure(opt)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Printf("%s/%s, %d CPUs, %s, %d rounds, medians\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), python, opt.Rounds)
+	bench.Print(os.Stdout, rows)
+}

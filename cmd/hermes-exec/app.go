@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hermes-exec/hermes-exec/config"
+	"github.com/hermes-exec/hermes-exec/engine"
+	"github.com/hermes-exec/hermes-exec/envfilter"
+	"github.com/hermes-exec/hermes-exec/output"
+	"github.com/hermes-exec/hermes-exec/registry"
+	"github.com/hermes-exec/hermes-exec/registry/tools"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// globalFlags are the flags every command takes.
+type globalFlags struct {
+	home, logLevel, logFormat      string
+	policy, backend, workdir, mode string
+	env, pass                      []string
+	tools                          string
+	toolsGiven                     func() bool // --tools "" grants nothing, no --tools the default
+}
+
+// app is one command line: what it was given, and what was made of it so far.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	flags          globalFlags
+
+	cfg        *config.Config
+	home       string
+	warnings   []string // about configuration, told once
+	log        *slog.Logger
+	debugTools bool
+	backends   map[string]sandbox.Backend
+	engine     *engine.Engine
+}
+
+// load reads the configuration; flags win over it.
+func (a *app) load() error {
+	if a.cfg != nil {
+		return nil
+	}
+	environ := os.Environ()
+	a.home = a.flags.home
+	if a.home == "" {
+		a.home = config.Home(environ)
+	}
+	var dotenv []config.Variable
+	if a.home != "" {
+		vars, warnings, err := config.LoadDotEnv(filepath.Join(a.home, ".env"))
+		if err != nil {
+			return err
+		}
+		dotenv, a.warnings = vars, warnings
+	}
+	cfg, err := config.Load(config.Options{Home: a.home, Environ: environ, DotEnv: dotenv})
+	if err != nil {
+		return err
+	}
+	a.warnings = append(a.warnings, cfg.Warnings...)
+	a.debugTools = os.Getenv("HERMES_DEBUG_TOOLS") == "1"
+	if a.log, err = newLog(a.stderr, a.flags.logLevel, a.flags.logFormat, a.debugTools); err != nil {
+		return err
+	}
+	a.cfg = cfg
+	return nil
+}
+
+// start makes the engine.
+func (a *app) start() (*engine.Engine, error) {
+	if a.engine != nil {
+		return a.engine, nil
+	}
+	if err := a.load(); err != nil {
+		return nil, err
+	}
+	if deny := a.cfg.CodeExecution.DenyRead; len(deny) > 0 {
+		return nil, fmt.Errorf("%w: code_execution.deny_read (%s) cannot be kept without confinement; remove it to run unconfined",
+			engine.ErrRefused, a.cfg.Origin("code_execution.deny_read"))
+	}
+	if p := a.cfg.Terminal.Policy; p != "" && p != "open" {
+		return nil, fmt.Errorf("%w: terminal.policy %q (%s) cannot be kept without confinement; only open can",
+			engine.ErrRefused, p, a.cfg.Origin("terminal.policy"))
+	}
+	environ := os.Environ()
+	pass := append(append([]string(nil), a.cfg.Terminal.EnvPassthrough...), a.flags.pass...)
+	var redact func(string) string
+	if a.cfg.Security.RedactSecrets {
+		redact = output.NewRedactor().Redact
+	}
+	a.backends = backends(a.log)
+	home, _ := os.UserHomeDir()
+	e, err := engine.New(engine.Config{
+		Backends: a.backends,
+		Backend:  first(a.flags.backend, a.cfg.Terminal.Backend),
+		Tools: toolsOf(tools.Config{
+			MaxReadChars: a.cfg.FileReadMaxChars,
+			MaxLines:     a.cfg.ToolOutput.MaxLines, MaxLineLength: a.cfg.ToolOutput.MaxLineLength,
+			MaxOutputBytes: a.cfg.ToolOutput.MaxBytes,
+			Fsync:          a.cfg.File.Fsync, WriteRoot: a.cfg.File.WriteSafeRoot,
+			Home: home, HermesHome: a.home,
+			Env:      envfilter.Environ(envfilter.Filter(environ, envfilter.Options{Passthrough: pass})),
+			ModelEnv: envfilter.Environ(envfilter.Filter(environ, envfilter.Options{Passthrough: pass, Wide: true})),
+			Redact:   redact, DefaultTimeout: a.cfg.Terminal.Timeout, MaxForegroundTimeout: a.cfg.Terminal.MaxForegroundTimeout,
+		}),
+		AllowedTools: a.cfg.CodeExecution.AllowedTools,
+		Mode:         engine.Mode(first(a.flags.mode, a.cfg.CodeExecution.Mode)),
+		Python:       a.cfg.CodeExecution.Python,
+		Limits: engine.Limits{
+			Timeout: a.cfg.CodeExecution.Timeout, MaxToolCalls: a.cfg.CodeExecution.MaxToolCalls,
+			Stdout: a.cfg.CodeExecution.MaxStdoutBytes, Stderr: a.cfg.CodeExecution.MaxStderrBytes,
+			Frame: a.cfg.CodeExecution.MaxFrameBytes,
+		},
+		Environ: environ, Passthrough: pass,
+		HomeDir: a.home, HomeMode: a.cfg.Terminal.HomeMode, Timezone: a.cfg.Timezone,
+		ShowSecrets: !a.cfg.Security.RedactSecrets,
+		Log:         a.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.engine = e
+	return e, nil
+}
+
+// declarations makes the engine and resolves --tools, without a sandbox.
+func (a *app) declarations() (*engine.Engine, []string, error) {
+	e, err := a.start()
+	if err != nil {
+		return nil, nil, err
+	}
+	granted, err := e.Granted(a.grant())
+	return e, granted, err
+}
+
+// grant is what --tools asks for; nil without it.
+func (a *app) grant() []string {
+	if !a.flags.toolsGiven() {
+		return nil
+	}
+	names := []string{}
+	for name := range strings.SplitSeq(a.flags.tools, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// open opens the command's one session and tells what the user should know.
+func (a *app) open(ctx context.Context, quiet bool) (*engine.Session, error) {
+	e, err := a.start()
+	if err != nil {
+		return nil, err
+	}
+	if !quiet {
+		a.warn(a.warnings...)
+	}
+	dir, err := a.workdir()
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.Open(ctx, engine.Task{
+		WorkDir: dir,
+		Policy:  policyOf(first(a.flags.policy, a.cfg.CodeExecution.Policy)),
+		Env:     a.flags.env,
+		Tools:   a.grant(),
+		Caller:  registry.Shell,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !quiet {
+		a.warn(s.Warnings()...)
+	}
+	return s, nil
+}
+
+// workdir is --workdir, which must exist; else terminal.cwd, which gives way to
+// the current directory when it does not.
+func (a *app) workdir() (string, error) {
+	if dir := a.flags.workdir; dir != "" {
+		if err := checkDir(dir); err != nil {
+			return "", fmt.Errorf("--workdir: %w", err)
+		}
+		return filepath.Abs(dir)
+	}
+	dir := strings.TrimSpace(a.cfg.Terminal.Cwd)
+	if home, err := os.UserHomeDir(); err == nil && (dir == "~" || strings.HasPrefix(dir, "~/")) {
+		dir = home + dir[1:]
+	}
+	if dir != "" && dir != "." {
+		err := checkDir(dir)
+		if err == nil {
+			return filepath.Abs(dir)
+		}
+		a.warn(fmt.Sprintf("terminal.cwd (%s): %v: using the current directory", a.cfg.Origin("terminal.cwd"), err))
+	}
+	return os.Getwd()
+}
+
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	return err
+}
+
+func (a *app) warn(texts ...string) {
+	for _, text := range texts {
+		fmt.Fprintln(a.stderr, paint(a.stderr, yellow, "hermes-exec: warning: "+text))
+	}
+}
+
+// close ends the session and the engine.
+func (a *app) close() {
+	if a.engine == nil {
+		return
+	}
+	if err := a.engine.Close(); err != nil && !errors.Is(err, engine.ErrClosed) {
+		fmt.Fprintf(a.stderr, "hermes-exec: close: %v\n", err)
+	}
+}
+
+// first returns the first value that is not empty.
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+func configCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show and check the configuration",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use:   "path",
+			Short: "Print where config.yaml is looked for",
+			Args:  cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				if err := a.load(); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintln(a.stdout, a.cfg.Path)
+				return err
+			},
+		},
+		configShowCommand(a),
+		&cobra.Command{
+			Use:   "check",
+			Short: "Check config.yaml and .env; exit code 125 and every mistake when there is one",
+			Args:  cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				if err := a.load(); err != nil {
+					return err
+				}
+				a.warn(a.warnings...)
+				_, err := fmt.Fprintf(a.stdout, "%s is valid\n", a.cfg.Path)
+				return err
+			},
+		},
+	)
+	return cmd
+}
+
+func configShowCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Print every setting, its value and where it comes from",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := a.load(); err != nil {
+				return err
+			}
+			settings := a.cfg.Show()
+			if asJSON {
+				return printJSON(a.stdout, settings)
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "KEY\tVALUE\tFROM")
+			for _, s := range settings {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", s.Key, s.Value, s.Origin)
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/hermes-exec/hermes-exec/engine"
+	"github.com/hermes-exec/hermes-exec/guest"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+func main() {
+	guest.Main() // returns at once unless this process was started as a guest
+	os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Exit codes of hermes-exec itself. They are those of timeout(1) and docker
+// run, so that wrappers can tell our failure from the script's.
+const (
+	exitFailed      = 1
+	exitTimeout     = 124
+	exitInternal    = 125
+	exitRefused     = 126
+	exitInterrupted = 130
+)
+
+// command runs one command line and returns the exit code.
+func command(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := withSignals(context.Background(), stderr)
+	defer stop()
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	defer a.close()
+	root := rootCommand(a)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var code exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	}
+	fmt.Fprintf(stderr, "hermes-exec: %s\n", strings.TrimPrefix(err.Error(), "engine: "))
+	return codeOf(err)
+}
+
+// exitCode ends the command with a code and no further message: what there was
+// to say has been said.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// codeOf maps an error of ours to an exit code.
+func codeOf(err error) int {
+	switch {
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	case errors.Is(err, engine.ErrRefused), errors.Is(err, sandbox.ErrPolicy):
+		return exitRefused
+	}
+	return exitInternal
+}

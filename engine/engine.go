@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/hermes-exec/hermes-exec/envfilter"
+	"github.com/hermes-exec/hermes-exec/output"
+	"github.com/hermes-exec/hermes-exec/registry"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// Sentinels a caller may branch on.
+var (
+	// ErrClosed is returned by a closed Engine or Session.
+	ErrClosed = errors.New("engine is closed")
+	// ErrRefused marks what was asked and is not allowed: an unknown tool or
+	// backend, a policy that cannot be enforced.
+	ErrRefused = errors.New("refused")
+	// ErrNoInterpreter means that no usable Python was found.
+	ErrNoInterpreter = errors.New("no usable Python interpreter")
+)
+
+// Engine opens sessions. All methods are safe for concurrent use.
+type Engine struct {
+	cfg          Config
+	declared     *registry.Registry // declarations, bound to no sandbox
+	redactor     *output.Redactor   // nil when ShowSecrets
+	interpreters interpreterCache
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[*Session]struct{}
+}
+
+// New checks the configuration and makes an Engine. Nothing is started.
+func New(cfg Config) (*Engine, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	declared, err := registry.NewRegistry(cfg.Tools(nil)...)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	e := &Engine{cfg: cfg, declared: declared, sessions: map[*Session]struct{}{}}
+	if !cfg.ShowSecrets {
+		e.redactor = output.NewRedactor()
+	}
+	return e, nil
+}
+
+// Tools are the declarations of the tools sessions get; calling one through
+// this registry is an error, since it is bound to no sandbox.
+func (e *Engine) Tools() *registry.Registry { return e.declared }
+
+// Task describes a session to open. The zero value runs on the default backend
+// in the backend's default directory.
+type Task struct {
+	Backend string // "" means Config.Backend
+	WorkDir string
+	Image   string
+	Mode    Mode // "" means Config.Mode
+
+	// Policy nil means unset: until a backend can confine, that is open, and
+	// every result says so.
+	Policy    *sandbox.Policy
+	Resources sandbox.Resources
+
+	// Env is set on top of the scrubbed environment, "NAME=value" each.
+	Env []string
+	// Tools are the tools scripts of this session may call. nil means the
+	// default grant; an empty slice grants nothing; an unknown name refuses
+	// the task.
+	Tools []string
+	// Caller says on whose behalf Session.Call acts; "" means registry.Model.
+	Caller registry.CallerKind
+}
+
+// unsetPolicyWarning is what an unset policy costs.
+const unsetPolicyWarning = "no policy is set: the script runs unconfined, with this user's rights (--policy open says so on purpose)"
+
+// Open makes the sandbox of a task and binds the tools to it. Errors wrap
+// ErrRefused when the task asks for what is unknown or cannot be enforced.
+func (e *Engine) Open(ctx context.Context, task Task) (*Session, error) {
+	name := or(task.Backend, e.cfg.Backend)
+	backend, ok := e.cfg.Backends[name]
+	if !ok {
+		return nil, fmt.Errorf("engine: %w: backend %q is not configured, have %v", ErrRefused, name, sortedKeys(e.cfg.Backends))
+	}
+	mode := or(task.Mode, e.cfg.Mode)
+	if mode != Project && mode != Strict {
+		return nil, fmt.Errorf("engine: %w: mode %q: want %q or %q", ErrRefused, mode, Project, Strict)
+	}
+	granted, err := grant(e.declared, e.cfg.AllowedTools, task.Tools)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	env, err := e.sandboxEnv(task.Env)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+
+	s := &Session{engine: e, mode: mode, backend: name, caller: or(task.Caller, registry.Model), granted: granted, env: env}
+	spec := sandbox.Spec{Image: task.Image, WorkDir: task.WorkDir, Env: env, Resources: task.Resources}
+	if task.Policy != nil {
+		spec.Policy = *task.Policy
+	} else {
+		spec.Policy = sandbox.Policy{Name: "open", Unconfined: true}
+		s.warnings = append(s.warnings, unsetPolicyWarning)
+	}
+	s.policy = or(spec.Policy.Name, "unnamed")
+
+	e.mu.Lock()
+	closed := e.closed
+	e.mu.Unlock()
+	if closed {
+		return nil, fmt.Errorf("engine: open: %w", ErrClosed)
+	}
+	box, err := backend.Create(ctx, spec)
+	if err != nil {
+		if errors.Is(err, sandbox.ErrPolicy) {
+			err = fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	s.box, s.info = box, box.Info()
+	s.tools, err = registry.NewRegistry(e.cfg.Tools(box)...)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", errors.Join(err, box.Close(ctx)))
+	}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+
+	e.mu.Lock()
+	if closed = e.closed; !closed {
+		e.sessions[s] = struct{}{}
+	}
+	e.mu.Unlock()
+	if closed {
+		return nil, fmt.Errorf("engine: open: %w", errors.Join(ErrClosed, s.Close(ctx)))
+	}
+	return s, nil
+}
+
+// Close ends every session and closes the backends. It may be repeated.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	open := slices.Collect(maps.Keys(e.sessions))
+	e.mu.Unlock()
+
+	var wg sync.WaitGroup
+	errs := make([]error, len(open))
+	for i, s := range open {
+		wg.Go(func() { errs[i] = s.Close(context.Background()) })
+	}
+	wg.Wait()
+	for _, name := range sortedKeys(e.cfg.Backends) {
+		errs = append(errs, e.cfg.Backends[name].Close())
+	}
+	return errors.Join(errs...)
+}
+
+// EnvDecisions tells, variable by variable, what a script would see of the
+// engine's environment and why.
+func (e *Engine) EnvDecisions() []envfilter.Decision {
+	return envfilter.Filter(e.cfg.Environ, envfilter.Options{
+		Passthrough: e.cfg.Passthrough,
+		Declared:    requiredEnv(e.declared),
+	})
+}
+
+func requiredEnv(tools *registry.Registry) []string {
+	var names []string
+	for _, name := range tools.Names() {
+		if t, ok := tools.Get(name); ok {
+			names = append(names, t.RequiresEnv...)
+		}
+	}
+	return names
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hermes-exec/hermes-exec/envfilter"
+)
+
+// sandboxEnv is the scrubbed environment of a session: what the filter passes,
+// the HOME contract, then what the task sets on purpose.
+func (e *Engine) sandboxEnv(set []string) ([]string, error) {
+	env := envfilter.Environ(e.EnvDecisions())
+	env = homeEnv(env, e.cfg.HomeMode, e.cfg.HomeDir, inContainer())
+	if e.cfg.Timezone != "" {
+		env = setenv(env, "TZ", e.cfg.Timezone)
+	}
+	for _, kv := range set {
+		name, value, ok := strings.Cut(kv, "=")
+		if !ok || name == "" || strings.ContainsRune(kv, 0) {
+			return nil, fmt.Errorf("%w: environment entry %q: want NAME=value", ErrRefused, clip(name, 80))
+		}
+		env = setenv(env, name, value)
+	}
+	return env, nil
+}
+
+// scriptEnv adds what a run needs to a session's environment. The scratch
+// directory is importable first, then the project, then what the user had.
+func (s *Session) scriptEnv(scratch, socket, token string) []string {
+	env := append([]string(nil), s.env...)
+	path := []string{scratch}
+	if s.mode == Project {
+		path = append(path, s.info.WorkDir)
+	}
+	if old := getenv(env, "PYTHONPATH"); old != "" {
+		path = append(path, old)
+	}
+	for _, kv := range [][2]string{
+		{"HERMES_RPC_SOCKET", socket},
+		{"HERMES_RPC_TOKEN", token},
+		{"PYTHONPATH", strings.Join(path, ":")},
+		{"PYTHONDONTWRITEBYTECODE", "1"},
+		{"PYTHONIOENCODING", "utf-8"},
+		{"PYTHONUTF8", "1"},
+		// What was printed before a kill must have left the process.
+		{"PYTHONUNBUFFERED", "1"},
+	} {
+		env = setenv(env, kv[0], kv[1])
+	}
+	return env
+}
+
+// homeEnv applies terminal.home_mode. HERMES_REAL_HOME always names the user's
+// own home; HOME is $HERMES_HOME/home under "profile", and under "auto" inside
+// a container.
+func homeEnv(env []string, mode, hermesHome string, container bool) []string {
+	profile := ""
+	if hermesHome != "" {
+		profile = filepath.Join(hermesHome, "home")
+	}
+	home := getenv(env, "HOME")
+	real := home
+	if real == "" || real == profile {
+		real = "/tmp"
+		if h, err := os.UserHomeDir(); err == nil && h != profile {
+			real = h
+		}
+	}
+	env = setenv(env, "HERMES_REAL_HOME", real)
+	switch {
+	case mode == "profile", mode == "auto" && container:
+		if info, err := os.Stat(profile); profile != "" && err == nil && info.IsDir() {
+			return setenv(env, "HOME", profile)
+		}
+	}
+	if home != real {
+		return setenv(env, "HOME", real)
+	}
+	return env
+}
+
+func inContainer() bool {
+	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
+		if _, err := os.Stat(mark); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func getenv(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(env[i], name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// setenv sets name in env, in place when it is there already.
+func setenv(env []string, name, value string) []string {
+	for i := range env {
+		if strings.HasPrefix(env[i], name+"=") {
+			env[i] = name + "=" + value
+			return env
+		}
+	}
+	return append(env, name+"="+value)
+}

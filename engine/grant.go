@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hermes-exec/hermes-exec/registry"
+)
+
+// grant decides which tools the scripts of a session may call. It fails
+// closed: an explicit list grants just that, an empty one nothing, an unknown
+// name refuses the task (the reference widened both to every tool).
+func grant(tools *registry.Registry, allowed, asked []string) ([]string, error) {
+	var names []string
+	if asked == nil {
+		for _, name := range append(ScriptTools(), allowed...) {
+			if _, ok := tools.Get(name); ok && !neverGranted(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, name := range asked {
+		if neverGranted(name) {
+			return nil, fmt.Errorf("%w: tool %q can never be granted to a script", ErrRefused, name)
+		}
+		if _, ok := tools.Get(name); !ok {
+			return nil, fmt.Errorf("%w: unknown tool %q%s", ErrRefused, name, suggestion(tools, name))
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+func suggestion(tools *registry.Registry, name string) string {
+	if near := tools.Nearest(name); near != "" {
+		return fmt.Sprintf(", did you mean %q?", near)
+	}
+	if known := tools.Names(); len(known) > 0 {
+		return ", known are " + strings.Join(known, ", ")
+	}
+	return ", there are no tools"
+}

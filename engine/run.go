@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermes-exec/hermes-exec/output"
+	"github.com/hermes-exec/hermes-exec/rpc"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// Script is one script to run.
+type Script struct {
+	Code string
+	Args []string // sys.argv[1:]
+
+	// Stdout and Stderr get the live stream, redacted and not capped; nil for
+	// none. A writer that fails is not written to again; the run goes on.
+	Stdout, Stderr io.Writer
+	// OnCall is told of each finished tool call, from the goroutine that
+	// served it.
+	OnCall func(ToolCall)
+
+	Interpreter string // "" lets the session's mode choose
+	Limits      Limits // zero fields mean the engine's
+}
+
+// Run runs a script to its end. When ctx is done the script is interrupted:
+// SIGTERM to the whole tree, SIGKILL after the grace; the context's cause is
+// named in the output.
+//
+// The Result is about the script. The error is about the engine: the session
+// is closed, there is no interpreter, the scratch directory cannot be written.
+// Even then the Result is a valid one, of status error.
+func (s *Session) Run(ctx context.Context, script Script) (Result, error) {
+	start := time.Now()
+	r, err := s.run(ctx, script)
+	if err != nil {
+		r.Status, r.Error = Failed, err.Error()
+	}
+	r.DurationSeconds = seconds(time.Since(start))
+	r.Backend, r.Mode, r.Policy = s.backend, s.mode, s.policy
+	r.Enforcement = map[string]string{}
+	for _, c := range s.info.Enforcement {
+		r.Enforcement[string(c.Clause)] = string(c.State)
+	}
+	r.Warnings = append(s.Warnings(), r.Warnings...)
+	r.Error = s.engine.redact(r.Error)
+	return r, err
+}
+
+func (s *Session) run(ctx context.Context, script Script) (r Result, err error) {
+	done, err := s.enter()
+	if err != nil {
+		return r, err
+	}
+	defer done()
+	limits := s.engine.limits(script.Limits)
+	if err := limits.check(); err != nil {
+		return r, fmt.Errorf("run: %w", err)
+	}
+	limits = limits.withDefaults()
+	if err := checkCode(script.Code, limits.Code); err != nil {
+		return r, err
+	}
+
+	// One context for all of the run: the caller's end, the session's end, the
+	// timeout and the script's own end each cancel it with a cause.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(errRunOver)
+	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
+
+	python, err := s.interpreter(ctx, script.Interpreter)
+	if err != nil {
+		return r, err
+	}
+	r.Interpreter, r.Warnings = python.path, python.warnings
+
+	run := "run-" + strconv.FormatInt(s.runs.Add(1), 10)
+	st, err := newStage(ctx, s.box, run, s.module(), script.Code)
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		if e := st.remove(ctx); e != nil {
+			r.Warnings = append(r.Warnings, "scratch directory not removed: "+e.Error())
+		}
+	}()
+
+	g := &gate{session: s, run: run, granted: s.granted, max: int64(limits.MaxToolCalls), ctx: ctx, onCall: script.OnCall}
+	server, socket, token, err := s.serve(ctx, g, limits.Frame)
+	if err != nil {
+		return r, err
+	}
+	defer server.Close()
+
+	stdout := s.engine.capture(limits.Stdout, script.Stdout)
+	stderr := s.engine.capture(limits.Stderr, script.Stderr)
+	dir := s.info.WorkDir
+	if s.mode == Strict {
+		dir = st.dir
+	}
+	clock := time.AfterFunc(limits.Timeout, func() { cancel(errTimeout) })
+	defer clock.Stop()
+	proc, err := s.box.Start(ctx, sandbox.Cmd{
+		Args:   append([]string{python.path, st.script()}, script.Args...),
+		Dir:    dir,
+		Env:    s.scriptEnv(st.dir, socket, token),
+		Stdout: stdout, Stderr: stderr,
+		Grace: limits.Grace,
+	})
+	if err != nil {
+		return r, fmt.Errorf("run: start %s: %w", python.path, err)
+	}
+	exit, err := proc.Wait()
+	cause := context.Cause(ctx) // before the deferred ends add their own
+	clock.Stop()
+	server.Close() // calls of what the script left behind are refused
+	cancel(errRunOver)
+
+	r.ToolCallsMade, r.ToolCalls = int(g.made.Load()), g.ledger()
+	r.StdoutBytes, r.StderrBytes = stdout.window.Total(), stderr.window.Total()
+	out, outCut := stdout.finish()
+	errText, errCut := stderr.finish()
+	r.Truncated = outCut || errCut
+	if err != nil {
+		// What the script printed survives the loss of its supervisor.
+		r.Output, r.Stderr = out, errText
+		return r, fmt.Errorf("run: %w", err)
+	}
+	r.Usage = Usage{
+		CPUSeconds:  seconds(exit.Usage.User + exit.Usage.System),
+		WallSeconds: seconds(exit.Usage.Wall),
+		MaxRSSBytes: exit.Usage.MaxRSS,
+	}
+	r.Limit = exit.Limit
+	r.settle(exit, cause, limits.Timeout, out, errText)
+	return r, nil
+}
+
+// serve opens the run's tool socket and answers calls on it.
+func (s *Session) serve(ctx context.Context, g *gate, frame int) (*rpc.Server, string, string, error) {
+	token := rpc.NewToken()
+	server, err := rpc.NewServer(rpc.Config{
+		Token: token, Handler: g.handle, MaxFrame: frame, PeerUID: s.info.UID, Log: s.engine.cfg.Log,
+	})
+	if err != nil {
+		return nil, "", "", fmt.Errorf("run: %w", err)
+	}
+	var l net.Listener
+	l, socket, err := s.box.Listen(ctx)
+	if err != nil {
+		return nil, "", "", errors.Join(fmt.Errorf("run: tool socket: %w", err), server.Close())
+	}
+	go func() {
+		if err := server.Serve(l); err != nil {
+			s.engine.cfg.Log.Warn("tool socket failed", "run", g.run, "error", err)
+		}
+	}()
+	return server, socket, token, nil
+}
+
+func (e *Engine) limits(over Limits) Limits {
+	base := e.cfg.Limits
+	return Limits{
+		Timeout:      or(over.Timeout, base.Timeout),
+		MaxToolCalls: or(over.MaxToolCalls, or(base.MaxToolCalls, NoToolCalls)),
+		Stdout:       or(over.Stdout, base.Stdout),
+		Stderr:       or(over.Stderr, base.Stderr),
+		Frame:        or(over.Frame, base.Frame),
+		Code:         or(over.Code, base.Code),
+		Grace:        or(over.Grace, base.Grace),
+	}
+}
+
+// ErrNoCode is returned for a script without code.
+var ErrNoCode = errors.New("No code provided.") //nolint:staticcheck // the wording agents know
+
+func checkCode(code string, limit int) error {
+	if strings.TrimSpace(code) == "" {
+		return ErrNoCode
+	}
+	if len(code) > limit {
+		return fmt.Errorf("run: the script has %d bytes, the limit is %d: put the data in a file and read it from there", len(code), limit)
+	}
+	if offset, line, bad := invalidUTF8(code); bad {
+		return fmt.Errorf("run: the script is not UTF-8: byte %d (line %d) is 0x%02x", offset, line, code[offset])
+	}
+	if i := strings.IndexByte(code, 0); i >= 0 {
+		return fmt.Errorf("run: the script has a NUL byte at %d (line %d): Python cannot read it", i, 1+strings.Count(code[:i], "\n"))
+	}
+	return nil
+}
+
+// module is the session's hermes_tools.py, made once.
+func (s *Session) module() string {
+	s.moduleOnce.Do(func() { s.moduleText = module(s.tools, s.granted) })
+	return s.moduleText
+}
+
+func (e *Engine) redact(text string) string {
+	if e.redactor == nil {
+		return text
+	}
+	return e.redactor.Redact(text)
+}
+
+// capture is one output stream: a window for the result and, for a live
+// writer, the redacted stream.
+type capture struct {
+	window   *output.Window
+	redactor *output.Redactor
+	live     io.WriteCloser // nil without one, or after it failed
+}
+
+// capture keeps 40 % of limit from the head and the rest from the tail.
+func (e *Engine) capture(limit int, live io.Writer) *capture {
+	head := limit * 2 / 5
+	c := &capture{window: output.NewWindow(head, limit-head), redactor: e.redactor}
+	switch {
+	case live == nil:
+	case e.redactor == nil:
+		c.live = plainWriter{live}
+	default:
+		c.live = e.redactor.Writer(live)
+	}
+	return c
+}
+
+// Write never fails: a reader that went away must not end the script.
+func (c *capture) Write(p []byte) (int, error) {
+	c.window.Write(p)
+	if c.live != nil {
+		if _, err := c.live.Write(p); err != nil {
+			c.live = nil
+		}
+	}
+	return len(p), nil
+}
+
+// finish flushes the live stream and renders the window.
+func (c *capture) finish() (text string, truncated bool) {
+	if c.live != nil {
+		c.live.Close()
+	}
+	return c.window.Render(c.redactor)
+}
+
+type plainWriter struct{ io.Writer }
+
+func (plainWriter) Close() error { return nil }
+
+func isPlainCancel(cause error) bool {
+	return cause == context.Canceled || errors.Is(cause, ErrNewMessage)
+}

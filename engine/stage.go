@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/hermes-exec/hermes-exec/registry"
+	"github.com/hermes-exec/hermes-exec/rpc"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// stage is the scratch directory of one run: hermes_tools.py and script.py.
+type stage struct {
+	box sandbox.Sandbox
+	dir string
+}
+
+// script is the path of the staged script.
+func (st *stage) script() string { return path.Join(st.dir, "script.py") }
+
+// newStage makes the directory, 0700, and writes both files. After an error
+// nothing is left.
+func newStage(ctx context.Context, box sandbox.Sandbox, run, module, code string) (*stage, error) {
+	files := box.Files()
+	st := &stage{box: box, dir: path.Join(box.Info().ScratchDir, run)}
+	if err := files.Mkdir(ctx, st.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("stage: scratch directory: %w", err)
+	}
+	for _, f := range [...]struct{ name, content string }{
+		{"hermes_tools.py", module},
+		{"script.py", code},
+	} {
+		if err := writeFile(ctx, files, path.Join(st.dir, f.name), f.content); err != nil {
+			err = fmt.Errorf("stage: write %s in %s: %w", f.name, st.dir, err)
+			return nil, errors.Join(err, st.remove(ctx))
+		}
+	}
+	return st, nil
+}
+
+func writeFile(ctx context.Context, files sandbox.Files, name, content string) error {
+	f, err := files.Create(ctx, name, sandbox.CreateOptions{Perm: 0o600, New: true})
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if _, err := f.Write([]byte(content)); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+func (st *stage) remove(ctx context.Context) error {
+	// The run may have been cancelled; its files go all the same.
+	err := st.box.Files().RemoveAll(context.WithoutCancel(ctx), st.dir)
+	if errors.Is(err, sandbox.ErrClosed) {
+		return nil // the box took its scratch along
+	}
+	return err
+}
+
+// module is hermes_tools.py for a set of granted tools.
+func module(tools *registry.Registry, granted []string) string {
+	var declared []registry.Tool
+	for _, name := range granted {
+		if t, ok := tools.Get(name); ok {
+			declared = append(declared, t)
+		}
+	}
+	return registry.PythonModule(rpc.ClientSource(), declared)
+}
+
+// Stub is the hermes_tools.py that scripts with this grant import. nil means
+// the default grant.
+func (e *Engine) Stub(tools []string) (string, error) {
+	granted, err := grant(e.declared, e.cfg.AllowedTools, tools)
+	if err != nil {
+		return "", fmt.Errorf("engine: %w", err)
+	}
+	return module(e.declared, granted), nil
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Runs every package's tests again under an ordinary uid: no account, no home of
+# anybody else's, no capabilities. Root compiles; the user only runs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+uid=${HERMES_EXEC_TEST_UID:-12345}
+dir=$(mktemp -d /tmp/hx-user.XXXXXX)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/bin" "$dir/home" "$dir/tmp"
+cp -r . "$dir/src"
+go build -o "$dir/bin/hermes-exec" ./cmd/hermes-exec
+chown -R "$uid:$uid" "$dir"
+chmod 755 "$dir"
+
+failed=0
+while read -r pkg path tests; do
+	[ "$tests" != 0 ] || continue
+	name=${pkg//\//_}.test
+	go test -c -o "$dir/bin/$name" "$pkg"
+	start=$(date +%s)
+	if (cd "$dir/src/${path}" && setpriv --reuid "$uid" --regid "$uid" --clear-groups --bounding-set=-all --no-new-privs \
+		env -i HOME="$dir/home" TMPDIR="$dir/tmp" PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 \
+		HERMES_EXEC_BIN="$dir/bin/hermes-exec" HERMES_EXEC_REQUIRE="${HERMES_EXEC_REQUIRE:-}" \
+		"$dir/bin/$name" -test.timeout 8m >"$dir/out" 2>&1); then
+		printf 'ok  \t%s\t%ss (uid %s)\n' "$pkg" "$(($(date +%s) - start))" "$uid"
+	else
+		failed=1
+		cat "$dir/out"
+		printf 'FAIL\t%s (uid %s)\n' "$pkg" "$uid"
+	fi
+done < <(go list -f '{{.ImportPath}} {{slice .Dir (len .Module.Dir)}}/ {{len .TestGoFiles}}{{len .XTestGoFiles}}' ./... | sed 's|  *|&|g' | awk '{sub("^/","",$2); if ($3=="00") $3=0; print}')
+
+left=$(find "$dir/tmp" -mindepth 1 | head -5)
+if [ -n "$left" ]; then
+	echo "FAIL: left in the user's temp directory:" "$left"
+	failed=1
+fi
+procs=$(ps -o pid=,args= -U "$uid" || true)
+if [ -n "$procs" ]; then
+	echo "FAIL: processes of uid $uid left: $procs"
+	failed=1
+fi
+exit $failed

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Installs what the tests need and the machine lacks. Idempotent, and quick when
+# all is there. Without root, or without apt, it says what is missing.
+set -euo pipefail
+
+missing=()
+need() { # need PROGRAM PACKAGE
+	[ -x "$(command -v "$1" || true)" ] || missing+=("$2")
+}
+need /usr/bin/python3 python3
+need bash bash
+need git git
+need rg ripgrep
+need setpriv util-linux
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+	echo "setup: missing ${missing[*]}; install them, or run as root on a machine with apt" >&2
+	exit 0
+fi
+echo "setup: installing ${missing[*]}" >&2
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
