@@ -12,17 +12,18 @@ func ExampleFilter() {
 		"https_proxy=http://me:hunter2@proxy:3128",
 		"LANGSMITH_API_KEY=ls-1",
 		"CUDA_HOME=/opt/cuda",
-		"EDITOR=vi",
+		"EDITOR=vi", "DATABASE_URL=postgres://me:hunter2@db/x",
 	}, envfilter.Options{Passthrough: []string{"CUDA_HOME", "LANGSMITH_API_KEY"}})
 	for _, d := range ds {
-		fmt.Printf("%-5v %s %s %s\n", d.Pass, d.Name, d.Rule, d.Value)
+		fmt.Printf("%v %s %s\n", d.Pass, d.Name, d.Rule)
 	}
-	fmt.Println(len(envfilter.Environ(ds)))
+	fmt.Println(envfilter.Environ(ds))
 	// Output:
-	// true  CUDA_HOME passthrough /opt/cuda
+	// true CUDA_HOME passthrough
+	// false DATABASE_URL secret
 	// false EDITOR unlisted
-	// true  HOME listed /home/me
+	// true HOME listed
 	// false LANGSMITH_API_KEY provider
-	// true  https_proxy listed http://proxy:3128
-	// 3
+	// true https_proxy listed
+	// [CUDA_HOME=/opt/cuda HOME=/home/me https_proxy=http://proxy:3128]
 }

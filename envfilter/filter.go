@@ -79,7 +79,7 @@ func Filter(environ []string, opt Options) []Decision {
 		out = append(out, Decision{Rule: RuleMalformed, Reason: strconv.Itoa(malformed) +
 			" entries are not NAME=value with a printable name."})
 	}
-	r := newRules(opt)
+	r := newRules(opt, values)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		out = append(out, r.decide(name, values[name]))
 	}
@@ -106,19 +106,24 @@ type rules struct {
 	provider  map[string]string // upper case → what it opens
 	injection map[string]vector // upper case
 	keyed     map[string]bool   // upper case
-	listed    map[string]bool
+	listed    map[string]string // name → reason
 	words     words
 }
 
-func newRules(opt Options) *rules {
+// newRules takes from the long tables only the names that occur in environ.
+func newRules(opt Options, environ map[string]string) *rules {
+	occurs := make(map[string]bool, len(environ))
+	for name := range environ {
+		occurs[strings.ToUpper(name)] = true
+	}
 	r := &rules{
 		wide:      opt.Wide,
 		named:     make(map[string]bool, len(opt.Passthrough)),
 		declared:  make(map[string]bool, len(opt.Declared)),
-		provider:  make(map[string]string, 1024),
-		injection: make(map[string]vector, 256),
+		provider:  map[string]string{},
+		injection: map[string]vector{},
 		keyed:     set(keyed),
-		listed:    set(allowed),
+		listed:    map[string]string{},
 		words:     newWords(),
 	}
 	for _, p := range opt.Passthrough {
@@ -137,12 +142,21 @@ func newRules(opt Options) *rules {
 	}
 	for _, g := range credentials {
 		for name := range strings.FieldsSeq(g.names) {
-			r.provider[name] = g.what
+			if occurs[name] {
+				r.provider[name] = g.what
+			}
+		}
+	}
+	for _, a := range allowed {
+		for name := range strings.FieldsSeq(a.names) {
+			r.listed[name] = a.reason
 		}
 	}
 	for _, v := range vectors {
 		for name := range strings.FieldsSeq(v.names) {
-			r.injection[name] = v
+			if occurs[name] {
+				r.injection[name] = v
+			}
 		}
 	}
 	return r
@@ -153,6 +167,7 @@ func (r *rules) decide(name, value string) Decision {
 	drop := func(rule, reason string) Decision {
 		return Decision{Name: name, Rule: rule, Reason: reason}
 	}
+	reason := r.listed[name]
 	named := r.named[name]
 	asked := ""
 	if named {
@@ -168,10 +183,10 @@ func (r *rules) decide(name, value string) Decision {
 	if r.declared[upper] {
 		return drop(RuleDeclared, "A registered tool needs it, so it stays with the engine."+asked)
 	}
-	if isEngineName(upper) && !r.listed[name] {
+	if isEngineName(upper) && reason == "" {
 		return drop(RuleEngine, "HERMES_ variables belong to the engine."+asked)
 	}
-	if class, soft := r.injects(upper, value); class != "" && (!soft || !named && !r.listed[name]) {
+	if class, soft := r.injects(upper, value); class != "" && (!soft || !named) {
 		if soft {
 			return drop(RuleLoader, "It changes "+class+"; name it in a passthrough if it is meant.")
 		}
@@ -198,8 +213,8 @@ func (r *rules) decide(name, value string) Decision {
 		return drop(RuleTimezone, "The engine sets the time zone.")
 	case secret != "":
 		return drop(RuleSecret, "The name says that it holds a secret ("+secret+").")
-	case r.listed[name]:
-		return r.pass(name, value, RuleListed, listedReason(name), true)
+	case reason != "":
+		return r.pass(name, value, RuleListed, reason, true)
 	}
 	return drop(RuleUnlisted, "It is not on the list of what passes.")
 }
@@ -218,7 +233,7 @@ func (r *rules) pass(name, value, rule, reason string, clean bool) Decision {
 			d.Reason += " Entries that depend on the working directory were removed."
 		}
 	case clean && isProxy(name):
-		v, ok := cleanProxy(name, value, r.listed[name])
+		v, ok := cleanProxy(name, value, r.listed[name] != "")
 		if !ok {
 			return Decision{Name: name, Rule: RuleProxy,
 				Reason: "It is a proxy that may hold a password and cannot be read safely; a passthrough lets it through as it is."}

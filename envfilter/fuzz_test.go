@@ -52,7 +52,7 @@ func FuzzFilter(f *testing.F) {
 
 func BenchmarkFilter(b *testing.B) {
 	var env []string
-	for name := range strings.FieldsSeq(allowed) {
+	for _, name := range allowedNames() {
 		env = append(env, name+"=/some/value")
 	}
 	for b.Loop() {

@@ -3,41 +3,35 @@ package envfilter
 import "strings"
 
 // allowed is the allow-list: exact names, case counts.
-//
-// HERMES_HOME and its three companions pass because scripts of existing users
-// read them to find things. HERMES_HOME says where .env lies, but knowing the
-// place opens nothing: reading there is for the sandbox policy to forbid.
-const allowed = `
-PATH HOME USER LOGNAME SHELL TMPDIR TMP TEMP
-LANG LANGUAGE LC_ALL LC_CTYPE LC_NUMERIC LC_TIME LC_COLLATE LC_MONETARY LC_MESSAGES LC_PAPER
-LC_NAME LC_ADDRESS LC_TELEPHONE LC_MEASUREMENT LC_IDENTIFICATION
-TERM TERMINFO TERMINFO_DIRS TERM_PROGRAM TERM_PROGRAM_VERSION COLORTERM NO_COLOR
-XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME XDG_STATE_HOME XDG_BIN_HOME XDG_RUNTIME_DIR
-XDG_CONFIG_DIRS XDG_DATA_DIRS XDG_CURRENT_DESKTOP XDG_SEAT XDG_VTNR
-XDG_SESSION_TYPE XDG_SESSION_ID XDG_SESSION_CLASS XDG_SESSION_DESKTOP
-XDG_DESKTOP_DIR XDG_DOCUMENTS_DIR XDG_DOWNLOAD_DIR XDG_MUSIC_DIR XDG_PICTURES_DIR
-XDG_PUBLICSHARE_DIR XDG_TEMPLATES_DIR XDG_VIDEOS_DIR
-PYTHONPATH VIRTUAL_ENV VIRTUAL_ENV_PROMPT
-CONDA_PREFIX CONDA_PREFIX_1 CONDA_PREFIX_2 CONDA_PREFIX_3 CONDA_PREFIX_4 CONDA_DEFAULT_ENV
-CONDA_EXE CONDA_PYTHON_EXE CONDA_ROOT CONDA_SHLVL CONDA_PROMPT_MODIFIER CONDA_ENVS_PATH CONDA_PKGS_DIRS
-HERMES_HOME HERMES_PROFILE HERMES_CONFIG HERMES_ENV
-HTTP_PROXY HTTPS_PROXY FTP_PROXY ALL_PROXY SOCKS_PROXY GRPC_PROXY NO_PROXY NO_GRPC_PROXY
-http_proxy https_proxy ftp_proxy all_proxy socks_proxy grpc_proxy no_proxy no_grpc_proxy
-SSL_CERT_FILE SSL_CERT_DIR NIX_SSL_CERT_FILE REQUESTS_CA_BUNDLE CURL_CA_BUNDLE AWS_CA_BUNDLE
-NODE_EXTRA_CA_CERTS PIP_CERT HTTPLIB2_CA_CERTS GRPC_DEFAULT_SSL_ROOTS_FILE_PATH DENO_CERT
-CARGO_HTTP_CAINFO NPM_CONFIG_CAFILE npm_config_cafile
-`
-
-func listedReason(name string) string {
-	switch {
-	case isProxy(name):
-		return "A proxy setting."
-	case strings.Contains(name, "CERT") || strings.Contains(name, "CA_") || strings.Contains(strings.ToUpper(name), "CAF") || strings.HasSuffix(name, "CAINFO") || strings.Contains(name, "SSL_ROOTS"):
-		return "Where certificates of authorities are."
-	case strings.HasPrefix(name, "HERMES_"):
-		return "Says where the agent keeps its things; the sandbox policy guards what is there."
-	}
-	return "An ordinary variable of a session."
+var allowed = [...]struct{ reason, names string }{
+	{"An ordinary variable of a session.", `
+		PATH HOME USER LOGNAME SHELL TMPDIR TMP TEMP
+		TERM TERMINFO TERMINFO_DIRS TERM_PROGRAM TERM_PROGRAM_VERSION COLORTERM NO_COLOR
+		XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME XDG_STATE_HOME XDG_BIN_HOME XDG_RUNTIME_DIR
+		XDG_CONFIG_DIRS XDG_DATA_DIRS XDG_CURRENT_DESKTOP XDG_SEAT XDG_VTNR
+		XDG_SESSION_TYPE XDG_SESSION_ID XDG_SESSION_CLASS XDG_SESSION_DESKTOP
+		XDG_DESKTOP_DIR XDG_DOCUMENTS_DIR XDG_DOWNLOAD_DIR XDG_MUSIC_DIR XDG_PICTURES_DIR
+		XDG_PUBLICSHARE_DIR XDG_TEMPLATES_DIR XDG_VIDEOS_DIR`},
+	{"A setting of the language.", `
+		LANG LANGUAGE LC_ALL LC_CTYPE LC_NUMERIC LC_TIME LC_COLLATE LC_MONETARY LC_MESSAGES LC_PAPER
+		LC_NAME LC_ADDRESS LC_TELEPHONE LC_MEASUREMENT LC_IDENTIFICATION`},
+	{"Says which Python environment is active.", `
+		PYTHONPATH VIRTUAL_ENV VIRTUAL_ENV_PROMPT
+		CONDA_PREFIX CONDA_PREFIX_1 CONDA_PREFIX_2 CONDA_PREFIX_3 CONDA_PREFIX_4 CONDA_DEFAULT_ENV
+		CONDA_EXE CONDA_PYTHON_EXE CONDA_ROOT CONDA_SHLVL CONDA_PROMPT_MODIFIER CONDA_ENVS_PATH
+		CONDA_PKGS_DIRS`},
+	// Scripts of existing users read these to find things. HERMES_HOME says
+	// where .env lies, but knowing the place opens nothing: reading there is
+	// for the sandbox policy to forbid.
+	{"Says where the agent keeps its things; the sandbox policy guards what is there.", `
+		HERMES_HOME HERMES_PROFILE HERMES_CONFIG HERMES_ENV`},
+	{"A proxy setting.", `
+		HTTP_PROXY HTTPS_PROXY FTP_PROXY ALL_PROXY SOCKS_PROXY GRPC_PROXY NO_PROXY NO_GRPC_PROXY
+		http_proxy https_proxy ftp_proxy all_proxy socks_proxy grpc_proxy no_proxy no_grpc_proxy`},
+	{"Says where the certificates of authorities are.", `
+		SSL_CERT_FILE SSL_CERT_DIR NIX_SSL_CERT_FILE REQUESTS_CA_BUNDLE CURL_CA_BUNDLE AWS_CA_BUNDLE
+		NODE_EXTRA_CA_CERTS PIP_CERT HTTPLIB2_CA_CERTS GRPC_DEFAULT_SSL_ROOTS_FILE_PATH DENO_CERT
+		CARGO_HTTP_CAINFO NPM_CONFIG_CAFILE npm_config_cafile`},
 }
 
 // vector is a class of variables that make some program load or run code.

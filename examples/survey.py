@@ -45,7 +45,7 @@ def main():
     lines = functions = notes = 0
     longest = []
     for size, name in sorted(files, reverse=True)[:LARGEST]:
-        result = read_file(os.path.join(root, name), limit=None)  # None: to the end
+        result = read_file(os.path.join(root, name), limit=0)  # 0: to the end
         if result.get("error"):
             print(f"skipped {name}: {result['error']}", file=sys.stderr)
             continue

@@ -46,7 +46,7 @@ def run(package, pattern):
 
 def show_failure(directory, files, name):
     for file in files:
-        text = read_file(f"{directory}/{file}", limit=None).get("content", "")
+        text = read_file(f"{directory}/{file}", limit=0).get("content", "")
         match = re.search(rf"^func {name}\(", text, re.M)
         if match:
             line = text.count("\n", 0, match.start()) + 1

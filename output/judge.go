@@ -4,14 +4,21 @@ import "strings"
 
 // has says whether the blank-separated list holds w.
 func has(list, w string) bool {
-	for len(list) > 0 {
-		var item string
-		item, list, _ = strings.Cut(list, " ")
-		if item == w {
+	if w == "" || strings.IndexByte(w, ' ') >= 0 {
+		return false
+	}
+	for from := 0; ; {
+		i := strings.Index(list[from:], w)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := i + len(w)
+		if (i == 0 || list[i-1] == ' ') && (end == len(list) || list[end] == ' ') {
 			return true
 		}
+		from = i + 1
 	}
-	return false
 }
 
 // The parts of a NAME that say it holds a secret, and those that say it holds
@@ -90,10 +97,13 @@ func secretAssigned(name, v string, spaced, quoted bool) bool {
 		if pass {
 			return !has(plainWords, strings.ToLower(v)) && (quoted || !spaced)
 		}
-		return len(v) >= 20 && strings.IndexAny(v, "_-") < 0
+		return len(v) >= 20 && !strings.ContainsAny(v, "_-")
 	}
 	if spaced && !quoted && len(v) < 16 && identifier(v) {
 		return false
+	}
+	if last == "AUTH" { // a method: CRAM-MD5
+		return len(v) >= 16
 	}
 	return pass || len(v) >= 6
 }
@@ -147,7 +157,7 @@ func secretInField(kind int, v string) bool {
 	if kind == passField {
 		return true
 	}
-	return !lettersOnly(v) && !number(v) && len(v) >= 6 || len(v) >= 16 && strings.IndexAny(v, " _-") < 0
+	return !lettersOnly(v) && !number(v) && len(v) >= 6 || len(v) >= 16 && !strings.ContainsAny(v, " _-")
 }
 
 func formField(name string) bool {
@@ -176,7 +186,7 @@ func placeholder(v string) bool {
 		return true
 	}
 	switch v[0] {
-	case '$', '{', '<', '[', '*':
+	case '$', '{', '<', '[', '*', '&':
 		return true
 	case '%':
 		if len(v) > 1 && (v[1] == '(' || v[1] == 's' || v[1] == 'v' || v[len(v)-1] == '%') {
@@ -198,6 +208,9 @@ func placeholder(v string) bool {
 }
 
 func number(v string) bool {
+	if len(v) <= 10 && len(v) > 2 && v[0] == '0' && strings.IndexByte("xXoObB", v[1]) >= 0 {
+		return strings.Trim(v[2:], "0123456789abcdefABCDEF_") == ""
+	}
 	digits := 0
 	for i := range len(v) {
 		switch c := v[i]; {
@@ -245,13 +258,11 @@ func code(v string, spaced bool) bool {
 		return spaced || v[len(v)-1] == ')' || v[len(v)-1] == ']' || strings.IndexByte(v[:i], '.') > 0
 	}
 	v = strings.TrimRight(v, `,;)]}`)
-	if strings.IndexByte(v, '.') > 0 && dottedName(v) && strings.Trim(v, "0123456789") == v && !hasDigit(v) {
+	if strings.IndexByte(v, '.') > 0 && dottedName(v) && (spaced || !strings.ContainsAny(v, "0123456789")) {
 		return true
 	}
 	return len(v) == 1 || len(v) > 0 && (v[0] == '(' || v[0] == '|' || v[0] == '&')
 }
-
-func hasDigit(v string) bool { return strings.ContainsAny(v, "0123456789") }
 
 func dottedName(v string) bool {
 	for rest := v; ; {

@@ -104,6 +104,10 @@ func find(s string, from int, final bool) (spans []span, hold int, v verdict) {
 		for j < len(s) && word[s[j]] {
 			j++
 		}
+		if m.boring(i, j) {
+			i = j
+			continue
+		}
 		n := len(spans)
 		spans, v = m.run(spans, i, j)
 		if v == more || v == secret {

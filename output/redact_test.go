@@ -120,6 +120,7 @@ func TestRedactLeavesAlone(t *testing.T) {
 		{"a word", `{"token": "hello", "pos": "NOUN"} {"eos_token": "</s>", "next_page_token": "a1b2c3d4e5f6"}`, ""},
 		{"a message", `{"password": "must be at least 8 characters long"}`, ""},
 		{"prose", "Bearer authentication is used; the bearer of news", ""},
+		{"a scheme with fields", `Authorization: OAuth realm="x", Authorization: Digest username="me"`, ""},
 		{"a template", "Authorization: Bearer ${TOKEN1234567890} Authorization: Bearer <token>", ""},
 		{"a connection template", "postgres://{user}:{password}@{host}/{db} mysql://u:$PW@h redis://:%(pw)s@h", "postgres://{user}:***@{host}/{db}"},
 		{"lines", "postgres://localhost:5432\nsecond line\nthird@line", "postgres://localhost:***@line"},
@@ -134,6 +135,9 @@ func TestRedactLeavesAlone(t *testing.T) {
 		{"npm", "npm_config_global_prefix=/usr npm_package_devDependencies_x", "***"},
 		{"model", "pplx-70b-online fc-match-pattern sk_buff_fclones_cache", "***"},
 		{"filler", "sk-xxxxxxxxxxxxxxxxxxxxxxxx ghp_XXXXXXXXXXXXXXXXXXXX", "***"},
+		{"c names", "sk_X509_EXTENSION_value sk_X509_CERTIFICATES_new", "***"},
+		{"mode bits", "S_IFIFO = 0x1000\nSET_TOKEN = 0x0080\nREMOVE_PRIVATE_KEY = C.FS_IOC_REMOVE_2", ""},
+		{"a method", "AUTH=CRAM-MD5", "AUTH=***"},
 		{"inside a word", "task-abc123def456 risk-0123456789abcdef", ""},
 		{"base64 of json", "eyJuYW1lIjoiaGVsbG8iLCJhZ2UiOjQyfQ", "eyJuYW...NDJ9"},
 		{"digest", "12345678:da39a3ee5e6b4b0d3255bfef95601890afd80709", "12345678:***"},
@@ -187,7 +191,7 @@ func TestRedactLinear(t *testing.T) {
 		`\"token\":\"`, "PASSWORD=\\", "sk-", "-----", "-----END ",
 	} {
 		t.Run(unit[:min(len(unit), 12)], func(t *testing.T) {
-			s := strings.Repeat(unit, 1<<20/len(unit))
+			s := strings.Repeat(unit, 1<<19/len(unit))
 			r.Redact(s)
 			r.Redact("\n" + s + " x@")
 		})

@@ -1,5 +1,7 @@
 package output
 
+import "strings"
+
 // vendor is a kind of token that begins with a prefix of its own.
 type vendor struct {
 	prefix  string
@@ -24,11 +26,11 @@ func random(b string) bool {
 	if len(b) < 10 {
 		return false
 	}
-	digits, upper, stretch, longest := 0, false, 0, 0
+	digits, upper, snake, stretch, longest := 0, false, false, 0, 0
 	for i := range len(b) {
 		c := b[i]
 		if c == '-' || c == '_' || c == '.' {
-			stretch = 0
+			stretch, snake = 0, snake || c == '_'
 			continue
 		}
 		stretch++
@@ -40,16 +42,17 @@ func random(b string) bool {
 			upper = true
 		}
 	}
-	return longest >= 16 || (digits > 0 || upper) && longest >= 10 || digits >= 3 && len(b) >= 20 && longest >= 6
+	return longest >= 16 || (digits > 0 || upper) && longest >= 10 || !snake && digits >= 3 && len(b) >= 20 && longest >= 6
 }
 
 // long is for prefixes that very many identifiers share.
 func long(b string) bool {
-	n := 0
-	for n < len(b) && isBase64(b[n]) {
-		n++
+	for part := range strings.FieldsFuncSeq(b, func(c rune) bool { return c == '_' || c == '-' }) {
+		if len(part) >= 20 {
+			return true
+		}
 	}
-	return n >= 20
+	return false
 }
 
 // filler says that b stands for a token in a text about tokens.
@@ -104,7 +107,7 @@ var vendors = [128][]vendor{
 		{"retaindb_", isWord, random}, {"rubygems_", isWord, any20}, {"rpa_", isWord, long},
 	},
 	's': {
-		{"sk-", isWord, random}, {"sk_live_", isWord, any10}, {"sk_test_", isWord, any10}, {"sk_", isWord, random},
+		{"sk-", isWord, random}, {"sk_live_", isWord, any10}, {"sk_test_", isWord, any10}, {"sk_", isWord, long},
 		{"syt_", isWord, random}, {"shpat_", isWord, any10}, {"shpss_", isWord, any10}, {"shpca_", isWord, any10},
 		{"sq0csp-", isWord, any10}, {"sq0atp-", isWord, any10}, {"sntrys_", isFernet, any20}, {"sbp_", isWord, long},
 	},

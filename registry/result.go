@@ -24,11 +24,17 @@ func crashed(cause any) json.RawMessage {
 	return failed("[TOOL_ERROR] " + text)
 }
 
+// appender is a result that encodes itself, on one line: for those so large
+// that reflection would cost more than the tool.
+type appender interface{ AppendJSON(dst []byte) []byte }
+
 // encode turns what a tool returned into JSON: one line, valid UTF-8, no HTML
 // escapes. What has no JSON form is an error.
 func encode(result any) (out json.RawMessage, err error) {
 	if raw, ok := result.(json.RawMessage); ok {
 		out, err = compact(raw)
+	} else if a, ok := result.(appender); ok {
+		out = a.AppendJSON(nil)
 	} else {
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)

@@ -31,7 +31,7 @@ not, and by which rule. Values of what is dropped are never shown.`,
 				if d.Pass {
 					passes = "yes"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Name, passes, d.Rule, d.Reason)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", first(d.Name, "(malformed)"), passes, d.Rule, d.Reason)
 			}
 			return w.Flush()
 		},
