@@ -119,13 +119,12 @@ def _answer(line):
     return reply["id"], reply["result"], None
 
 
-def _value(result):
-    if isinstance(result, str):  # a tool may answer with JSON in a string
-        try:
-            return _json.loads(result)
-        except (ValueError, RecursionError):
-            pass
-    return result
+def _value(text):
+    """A tool may answer with JSON in a string."""
+    try:
+        return _json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 class _Link:
@@ -142,6 +141,7 @@ class _Link:
             self.socket.connect(path)
         except OSError as exc:
             raise Disconnected(_LOST) from exc
+        self.send, self.recv = self.socket.sendall, self.socket.recv
 
     def __del__(self):
         if hasattr(self, "socket"):
@@ -157,18 +157,13 @@ class _Link:
     def exchange(self, tool, payload):
         lost = None
         try:
-            self.socket.sendall(self.frame(tool, payload))
+            self.send(self.frame(tool, payload))
         except OSError as exc:  # the engine may have said why before it hung up
             lost = exc
         try:
-            line = self.socket.recv(65536)
+            line = self.recv(65536)
             if line[-1:] != b"\n":
-                parts = [line]
-                while parts[-1][-1:] != b"\n":
-                    if not parts[-1]:
-                        raise Disconnected(_LOST) from lost
-                    parts.append(self.socket.recv(262144))
-                line = b"".join(parts)
+                line = self.rest(line, lost)
         except OSError as exc:
             raise Disconnected(_LOST) from (lost or exc)
         line = line.decode()
@@ -179,6 +174,14 @@ class _Link:
                 return result
         _, _, error = _answer(line)
         raise error or RPCError("unexpected answer: " + line[:80])
+
+    def rest(self, line, lost):
+        parts = [line]
+        while parts[-1][-1:] != b"\n":
+            if not parts[-1]:
+                raise Disconnected(_LOST) from lost
+            parts.append(self.recv(262144))
+        return b"".join(parts)
 
 
 _mine = _local()  # .link: this thread's connection, absent while a call uses it
@@ -192,7 +195,7 @@ def _call(tool, args):
     link = _mine.__dict__.pop("link", None) or _Link()
     result = link.exchange(tool, payload)
     _mine.link = link
-    return _value(result)
+    return _value(result) if type(result) is str else result
 
 
 class _Stream:
@@ -294,7 +297,8 @@ async def _acall(tool, args):
         stream = _streams[loop] = _Stream(loop)
     number, future = stream.start(tool, payload)
     try:
-        return _value(await future)
+        result = await future
+        return _value(result) if type(result) is str else result
     finally:
         stream.waiting.pop(number, None)
 
@@ -307,6 +311,7 @@ class _Aio(type(_sys)):
             raise AttributeError("module %r has no attribute %r" % (self.__name__, name))
         plain = globals()[name]
         start = type(plain)(plain.__code__, {"_call": _acall}, name, plain.__defaults__)
+        start.__kwdefaults__ = plain.__kwdefaults__
 
         async def twin(*args, **kwargs):
             return await start(*args, **kwargs)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +20,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv("RPC_TEST_DIAL"); path != "" {
+		if err := dialAndShow(path, os.Getenv("RPC_TEST_SEND")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
