@@ -13,8 +13,10 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// unavailable is the answer where scripts cannot run at all.
-const unavailable = "execute_code sandbox is unavailable in this environment. Use normal tool calls (terminal, read_file, write_file, ...) instead."
+// errUnavailable is the answer where scripts cannot run at all.
+//
+//lint:ignore ST1005 the wording agents know
+var errUnavailable = errors.New("execute_code sandbox is unavailable in this environment. Use normal tool calls (terminal, read_file, write_file, ...) instead.")
 
 // executeIn are the arguments of execute_code.
 type executeIn struct {
@@ -33,14 +35,11 @@ func (e *Engine) ExecuteCode(granted []string, open func(context.Context) (*Sess
 				return nil, ErrNoCode
 			}
 			if open == nil {
-				return nil, errors.New(unavailable)
+				return nil, errUnavailable
 			}
 			s, err := open(ctx)
-			if errors.Is(err, sandbox.ErrUnavailable) {
-				return nil, errors.New(unavailable)
-			}
 			if err != nil {
-				return nil, err
+				return nil, Unavailable(err)
 			}
 			r, _ := s.Run(ctx, Script{Code: in.Code}) // the result tells the error
 			return r.JSON(), nil
@@ -49,6 +48,15 @@ func (e *Engine) ExecuteCode(granted []string, open func(context.Context) (*Sess
 	t.Params = slices.Clone(t.Params)
 	t.Params[0].Doc = codeDoc(granted)
 	return t
+}
+
+// Unavailable turns the error of a backend that can run nothing here into the
+// words agents know; any other error is returned as it is.
+func Unavailable(err error) error {
+	if errors.Is(err, sandbox.ErrUnavailable) {
+		return errUnavailable
+	}
+	return err
 }
 
 // Granted resolves a grant as Open would: nil is the default one.

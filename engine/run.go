@@ -118,10 +118,16 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	if err != nil {
 		return r, fmt.Errorf("run: start %s: %w", python.path, err)
 	}
-	exit, err := proc.Wait()
+	<-proc.Exited()
 	cause := context.Cause(ctx) // before the deferred ends add their own
 	clock.Stop()
-	server.Close() // calls of what the script left behind are refused
+	refused := make(chan struct{})
+	go func() { // calls of what the script left behind are refused
+		defer close(refused)
+		server.Close()
+	}()
+	exit, err := proc.Wait()
+	<-refused
 	cancel(errRunOver)
 
 	r.ToolCallsMade, r.ToolCalls = int(g.made.Load()), g.ledger()
@@ -180,7 +186,9 @@ func (e *Engine) limits(over Limits) Limits {
 }
 
 // ErrNoCode is returned for a script without code.
-var ErrNoCode = errors.New("No code provided.") //nolint:staticcheck // the wording agents know
+//
+//lint:ignore ST1005 the wording agents know
+var ErrNoCode = errors.New("No code provided.")
 
 func checkCode(code string, limit int) error {
 	if strings.TrimSpace(code) == "" {

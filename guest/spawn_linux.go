@@ -18,6 +18,9 @@ import (
 // command. It is generous: the machine may be overloaded.
 const greetWithin = 10 * time.Second
 
+// wakeEvery is how often a guest that has not answered yet is continued.
+const wakeEvery = 50 * time.Millisecond
+
 // Supervisor is the engine's end of one guest, good for one command. Signal,
 // End and Kill are safe for concurrent use; Next is for one goroutine.
 type Supervisor struct {
@@ -56,7 +59,10 @@ func Spawn(path string) (*Supervisor, error) {
 		Dir:   "/",
 		Env:   []string{marker + "=1", "GOMAXPROCS=2", "GOGC=off", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
 		Files: []*os.File{null, null, null, theirs},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		// Out of reach of a terminal's keys, but not in a session of its own: a
+		// scheduler that shares the processor among sessions then counts it
+		// with the engine and not with what it has to end.
+		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
 		conn.Close()
@@ -84,37 +90,39 @@ func (s *Supervisor) Start(ctx context.Context, cmd Command, files [3]*os.File) 
 	if err := s.conn.SetDeadline(time.Now().Add(greetWithin)); err != nil {
 		return 0, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })
+	late := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = s.conn.SetDeadline(time.Unix(1, 0))
+		close(late)
+	})
 	defer func() {
-		if !stop() && err != nil {
-			err = context.Cause(ctx)
+		if !stop() {
+			<-late
+			if err != nil {
+				err = context.Cause(ctx)
+			}
+		}
+		if err == nil { // whoever cancels now is heard by End
+			err = s.conn.SetDeadline(time.Time{})
 		}
 	}()
-	_ = s.proc.Signal(syscall.SIGCONT) // a script may have stopped a guest in waiting
+	defer s.wake()()
 	if err := s.sendCommand(message, files); err != nil {
-		if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-			return 0, ErrGone
-		}
-		return 0, err
+		return 0, s.notRun(err)
 	}
 	kind, p, err := s.receive()
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET):
-		if state, err := s.reap(); err == nil && !state.Exited() {
-			return 0, fmt.Errorf("the guest ended before the command ran: %v", state)
-		}
-		return 0, ErrNoGuest
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return 0, ErrNoGuest
-	case err != nil:
-		return 0, err
+	if err != nil {
+		return 0, s.notRun(err)
 	}
 	if v := p.number(); kind != kindHello || p.end() != nil || v != version {
 		return 0, fmt.Errorf("the guest speaks another version (%q %d, want %d)", kind, v, version)
 	}
 	kind, p, err = s.receive()
+	if errors.Is(err, unix.ECONNRESET) {
+		return 0, s.notRun(err)
+	}
 	if err != nil {
-		return 0, fmt.Errorf("the guest ended before the command ran: %w", err)
+		return 0, fmt.Errorf("the guest ended, maybe after the command: %w", err)
 	}
 	n, stage := p.number(), ""
 	if kind == kindFailed {
@@ -127,7 +135,49 @@ func (s *Supervisor) Start(ctx context.Context, cmd Command, files [3]*os.File) 
 		return 0, &StartError{Stage: stage, Errno: syscall.Errno(n)}
 	}
 	s.main.pid = int(n)
-	return int(n), s.conn.SetDeadline(time.Time{})
+	return int(n), nil
+}
+
+// notRun explains why a guest did not get the command. The system reports a
+// peer that was closed before it had read everything as a reset: then the
+// command, which is read whole before it is run, was not run.
+func (s *Supervisor) notRun(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return ErrNoGuest
+	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
+		state, err := s.reap()
+		if err == nil && state.Exited() {
+			return ErrNoGuest
+		}
+		return fmt.Errorf("%w: %v", ErrGone, state)
+	}
+	return err
+}
+
+// wake continues the guest until the function it returns is called: a script
+// may stop a guest in waiting, or its own before that could say that it runs.
+func (s *Supervisor) wake() (stop func()) {
+	var mu sync.Mutex
+	var timer *time.Timer
+	stopped := false
+	mu.Lock()
+	defer mu.Unlock()
+	_ = s.proc.Signal(syscall.SIGCONT)
+	timer = time.AfterFunc(wakeEvery, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !stopped {
+			_ = s.proc.Signal(syscall.SIGCONT)
+			timer.Reset(wakeEvery)
+		}
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		timer.Stop()
+	}
 }
 
 func (s *Supervisor) sendCommand(message []byte, files [3]*os.File) error {

@@ -3,10 +3,10 @@ package guest
 import (
 	"encoding/binary"
 	"os"
-	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,10 +36,11 @@ type supervisor struct {
 func superviseOne() int {
 	runtime.LockOSThread() // the main process dies with this thread, see Pdeathsig
 	closeOnExec(control)
-	// Anyone of the same user may signal or trace us; make it harder. Handled,
-	// not ignored: an ignored signal would be inherited by the command.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM,
-		unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	// Anyone of the same user may signal or trace us; make it harder.
+	for _, sig := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGALRM, unix.SIGVTALRM, unix.SIGPROF} {
+		ignore(sig)
+	}
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	if err := write(newFrame(kindHello).number(version).bytes()); err != nil {
 		return 1
@@ -76,6 +77,14 @@ func superviseOne() int {
 	}
 	close(started)
 	return s.reap()
+}
+
+// ignore ignores a signal. Unlike os/signal, which would, it needs no thread
+// and takes microseconds; the command does not inherit it, as ForkExec resets
+// every signal the runtime has once handled.
+func ignore(sig unix.Signal) {
+	action := [8]uintptr{1} // struct sigaction with SIG_IGN for a handler
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 }
 
 // closeOnExec marks every descriptor from first up: the command inherits none

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"encoding/binary"
 	"errors"
 	"slices"
 	"strconv"
@@ -139,7 +140,7 @@ func (t *tree) send(p *proc, sig unix.Signal) bool {
 		err = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
 	if fd < 0 || errors.Is(err, unix.ENOSYS) {
-		err = unix.Kill(p.pid, sig)
+		_ = unix.Kill(p.pid, sig)
 	}
 	return true
 }
@@ -167,7 +168,7 @@ func (t *tree) scan() error {
 			break
 		}
 		for b := t.dirents[:n]; len(b) > 19; {
-			size := int(b[16]) | int(b[17])<<8
+			size := int(binary.NativeEndian.Uint16(b[16:])) // struct linux_dirent64
 			if size < 19 || size > len(b) {
 				return unix.EIO
 			}

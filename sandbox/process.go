@@ -37,6 +37,10 @@ type Winsize struct{ Rows, Cols uint16 }
 type Process interface {
 	// PID is the main process's id as the backend numbers it.
 	PID() int
+	// Exited is closed as soon as the main process has ended, which is before
+	// its output is drained and before what it left behind is gone; also when
+	// the process is lost.
+	Exited() <-chan struct{}
 	// Wait returns when the main process has ended and its output has been
 	// drained: all that was written before its end, and what descendants that
 	// hold the pipe write within the drain grace (200 ms). Any number of

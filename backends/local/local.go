@@ -35,10 +35,10 @@ type Backend struct {
 	config  Config
 	log     *slog.Logger
 	buffers buffers
-	swept   sync.Once
 
 	mu     sync.Mutex
 	closed bool
+	swept  map[string]bool // directories that were looked through for garbage
 	boxes  map[sandbox.Sandbox]struct{}
 }
 
@@ -50,7 +50,7 @@ func New(config Config) *Backend {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Backend{config: config, log: log, boxes: map[sandbox.Sandbox]struct{}{}}
+	return &Backend{config: config, log: log, boxes: map[sandbox.Sandbox]struct{}{}, swept: map[string]bool{}}
 }
 
 // Create makes a box. Its processes run in Spec.WorkDir, or in the directory

@@ -38,10 +38,11 @@ type process struct {
 	stdin *os.File // our end of a pipe, or nil
 	out   []*stream
 
-	ended chan struct{} // closed when Wait may answer
-	exit  sandbox.Exit
-	err   error
-	gone  chan struct{} // closed when nothing of the tree is left
+	exited chan struct{} // closed when the main process has ended
+	ended  chan struct{} // closed when Wait may answer
+	exit   sandbox.Exit
+	err    error
+	gone   chan struct{} // closed when nothing of the tree is left
 
 	mu       sync.Mutex
 	watchdog *time.Timer
@@ -54,7 +55,7 @@ var _ sandbox.Process = (*process)(nil)
 func (b *box) launch(ctx context.Context, cmd sandbox.Cmd, run guest.Command) (_ *process, err error) {
 	p := &process{
 		box: b, grace: cmd.Grace, keep: cmd.Keep,
-		ended: make(chan struct{}), gone: make(chan struct{}),
+		exited: make(chan struct{}), ended: make(chan struct{}), gone: make(chan struct{}),
 	}
 	if p.grace == 0 {
 		p.grace = defaultGrace
@@ -171,6 +172,7 @@ func explain(run guest.Command, err error) error {
 // follow waits for the end of the main process and of its tree.
 func (p *process) follow(forget func() bool) {
 	event, err := p.sup.Next()
+	close(p.exited)
 	if p.stdin != nil {
 		p.stdin.Close()
 	}
@@ -265,6 +267,8 @@ func (p *process) end(grace time.Duration) {
 }
 
 func (p *process) PID() int { return p.pid }
+
+func (p *process) Exited() <-chan struct{} { return p.exited }
 
 func (p *process) Wait() (sandbox.Exit, error) {
 	<-p.ended

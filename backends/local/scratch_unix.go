@@ -3,6 +3,7 @@
 package local
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -27,8 +28,7 @@ type lockedDir struct {
 	lock *os.File
 }
 
-// makeScratch makes a box's scratch directory, and at the backend's first box
-// removes what killed engines left.
+// makeScratch makes a box's scratch directory.
 func (b *Backend) makeScratch() (*lockedDir, error) {
 	parent := b.config.Scratch
 	if parent == "" {
@@ -37,17 +37,23 @@ func (b *Backend) makeScratch() (*lockedDir, error) {
 	return b.makeDir(parent, "scratch directory")
 }
 
-// makeDir makes a directory in the user's own directory below parent.
+// makeDir makes a directory in the user's own directory below parent, and the
+// first time removes what killed engines left there.
 func (b *Backend) makeDir(parent, what string) (*lockedDir, error) {
 	dir, err := makeLocked(parent)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w (set TMPDIR to a directory of yours with space)", what, err)
 	}
-	b.swept.Do(func() {
-		for _, left := range sweep(filepath.Dir(dir.path)) {
+	base := filepath.Dir(dir.path)
+	b.mu.Lock()
+	swept := b.swept[base]
+	b.swept[base] = true
+	b.mu.Unlock()
+	if !swept {
+		for _, left := range sweep(base) {
 			b.log.Info("removed what a killed engine left behind", "dir", left)
 		}
-	})
+	}
 	return dir, nil
 }
 
@@ -181,21 +187,7 @@ func sweep(dir string) []string {
 // remove removes the directory with all that is in it.
 func (d *lockedDir) remove() error {
 	defer d.lock.Close()
-	err := os.RemoveAll(d.path)
-	if err == nil {
-		return nil
-	}
-	// A directory whose owner may not enter it: make it one that he may.
-	_ = filepath.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
-		if e != nil && e.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		if err != nil && e != nil && e.IsDir() {
-			return fs.SkipDir
-		}
-		return nil
-	})
-	return os.RemoveAll(d.path)
+	return newFiles().RemoveAll(context.Background(), d.path)
 }
 
 // listenDir makes a directory whose path is short enough for a socket in it.

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-exec/hermes-exec/engine"
-	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
 // runFlags are the flags of run alone.
@@ -231,9 +230,5 @@ func resultCode(r engine.Result) int {
 
 // failureJSON is the object of a run that never began.
 func failureJSON(err error) []byte {
-	msg := strings.TrimPrefix(err.Error(), "engine: ")
-	if errors.Is(err, sandbox.ErrUnavailable) {
-		msg = "execute_code sandbox is unavailable in this environment. Use normal tool calls (terminal, read_file, write_file, ...) instead."
-	}
-	return engine.ErrorJSON(msg)
+	return engine.ErrorJSON(strings.TrimPrefix(engine.Unavailable(err).Error(), "engine: "))
 }

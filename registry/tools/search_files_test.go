@@ -317,7 +317,11 @@ func TestSearchPaging(t *testing.T) {
 			if whole.Truncated || whole.TotalCount == 0 || whole.Error != "" {
 				t.Fatalf("%v: %+v", base, whole)
 			}
-			for _, limit := range []int{1, 4, 7} {
+			limits := []int{1, 4, 7}
+			if engine == "rg" {
+				limits = limits[1:2] // a process each time
+			}
+			for _, limit := range limits {
 				var got searched
 				for offset := 0; ; {
 					p := page(offset, limit)

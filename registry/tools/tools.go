@@ -33,6 +33,9 @@ type Config struct {
 	// gets the file as it is.
 	Redact func(string) string
 
+	// Web is what web_search and web_extract need to know.
+	Web WebConfig
+
 	// DefaultTimeout is a terminal command's, 180 s; MaxForegroundTimeout the
 	// longest that may be asked for, 600 s.
 	DefaultTimeout, MaxForegroundTimeout time.Duration
@@ -67,6 +70,7 @@ func New(box sandbox.Sandbox, cfg Config) []registry.Tool {
 	return []registry.Tool{
 		readFileTool(s),
 		writeFileTool(s),
+		searchFilesTool(s),
 		patchTool(s),
 		terminalTool(s),
 	}

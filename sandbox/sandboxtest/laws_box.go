@@ -16,7 +16,7 @@ import (
 
 func boxLaws() []law {
 	return []law{
-		{"a box says what it is", info},
+		{"a box says what it is", boxInfo},
 		{"boxes are apart", boxesApart},
 		{"close may be repeated and ends everything", closeTwice},
 		{"a closed backend makes no boxes", backendClosed},
@@ -28,7 +28,7 @@ func boxLaws() []law {
 	}
 }
 
-func info(b *bench) {
+func boxInfo(b *bench) {
 	box := b.box()
 	i := box.Info()
 	if i.ID == "" || strings.ContainsAny(i.ID, "/\x00\n ") || i.Backend == "" || i.OS == "" || i.Arch == "" {
@@ -82,7 +82,7 @@ func boxesApart(b *bench) {
 func closeTwice(b *bench) {
 	box := b.box()
 	l := b.socket(box)
-	p := b.start(context.Background(), box, sandbox.Cmd{Args: python("stay", l.path, "", "setsid+double+deaf")})
+	p := b.start(context.Background(), box, sandbox.Cmd{Args: Probe("stay", l.path, "", "setsid+double+deaf")})
 	lines := []*lifeline{l.accept(), l.accept()}
 	var all sync.WaitGroup
 	for range 4 {
@@ -164,7 +164,7 @@ func listenerReached(b *bench) {
 		}
 		done <- err
 	}()
-	if got := b.output(box, python("echo", l.path, "hello\n")...); got != "HELLO\n" {
+	if got := b.output(box, Probe("echo", l.path, "hello\n")...); got != "HELLO\n" {
 		b.Errorf("echoed %q", got)
 	}
 	if err := <-done; err != nil {

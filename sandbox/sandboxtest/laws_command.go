@@ -43,7 +43,7 @@ func argumentsExact(b *bench) {
 		"-c", "--", "-", "a\nb", "a\tb", "a\rb", "\x01\x7f", "\xff\xfe", "é", "日本", "%s", "{a,b}", "a=b", strings.Repeat("x", 100_000),
 	}
 	var got []string
-	if err := json.Unmarshal([]byte(b.output(box, python("args", args...)...)), &got); err != nil {
+	if err := json.Unmarshal([]byte(b.output(box, Probe("args", args...)...)), &got); err != nil {
 		b.Fatal(err)
 	}
 	if len(got) != len(args) {
@@ -238,7 +238,7 @@ func descriptorsInherited(b *bench) {
 	for range 8 {
 		all.Go(func() {
 			var out lockedBuffer
-			p, err := box.Start(b.within(), sandbox.Cmd{Args: python("fds"), Stdin: strings.NewReader("x"), Stdout: &out})
+			p, err := box.Start(b.within(), sandbox.Cmd{Args: Probe("fds"), Stdin: strings.NewReader("x"), Stdout: &out})
 			if err != nil {
 				b.Error(err)
 				return
@@ -279,7 +279,7 @@ func exitSignals(b *bench) {
 }
 
 func usageReported(b *bench) {
-	_, stderr, exit := b.run(b.box(), sandbox.Cmd{Args: python("usage")})
+	_, stderr, exit := b.run(b.box(), sandbox.Cmd{Args: Probe("usage")})
 	if exit.Code != 0 {
 		b.Fatalf("exit %+v, %s", exit, stderr)
 	}

@@ -59,7 +59,7 @@ func endsTree(b *bench, cmd sandbox.Cmd, ending func(context.Context) (context.C
 	box := b.box()
 	l := b.socket(box)
 	ctx, end := ending(b.within())
-	cmd.Args = python("stay", append([]string{l.path, ""}, escapes()...)...)
+	cmd.Args = Probe("stay", append([]string{l.path, ""}, escapes()...)...)
 	var out lockedBuffer
 	cmd.Stdout = &out
 	p := b.start(ctx, box, cmd)
@@ -83,7 +83,7 @@ func leftovers(b *bench) {
 	box := b.box()
 	l := b.socket(box)
 	var out lockedBuffer
-	p := b.start(b.within(), box, sandbox.Cmd{Args: python("leave", append([]string{l.path, "done"}, escapes()...)...), Stdout: &out})
+	p := b.start(b.within(), box, sandbox.Cmd{Args: Probe("leave", append([]string{l.path, "done"}, escapes()...)...), Stdout: &out})
 	var tree []*lifeline
 	for range escapes() {
 		tree = append(tree, l.accept())
@@ -104,7 +104,7 @@ func keep(b *bench, ctx context.Context, box sandbox.Sandbox) (sandbox.Process, 
 	l := b.socket(box)
 	hows := slices.DeleteFunc(escapes(), func(how string) bool { return strings.Contains(how, "stop") })
 	var out lockedBuffer
-	p := b.start(ctx, box, sandbox.Cmd{Args: python("leave", append([]string{l.path, "done"}, hows...)...), Stdout: &out, Keep: true})
+	p := b.start(ctx, box, sandbox.Cmd{Args: Probe("leave", append([]string{l.path, "done"}, hows...)...), Stdout: &out, Keep: true})
 	var tree []*lifeline
 	for range hows {
 		tree = append(tree, l.accept())
@@ -151,7 +151,7 @@ func termFirst(b *bench) {
 	l := b.socket(box)
 	ctx, cancel := cancelable(b.within())
 	var out lockedBuffer
-	p := b.start(ctx, box, sandbox.Cmd{Args: python("trap", l.path, "42"), Stdout: &out, Grace: Bound})
+	p := b.start(ctx, box, sandbox.Cmd{Args: Probe("trap", l.path, "42"), Stdout: &out, Grace: Bound})
 	l.accept().lives()
 	cancel(errors.New("enough"))
 	if exit := b.wait(p); exit.Code != 42 || exit.Signal != 0 || out.String() != "asked\n" {
@@ -163,7 +163,7 @@ func termIgnored(b *bench) {
 	box := b.box()
 	l := b.socket(box)
 	ctx, cancel := cancelable(b.within())
-	p := b.start(ctx, box, sandbox.Cmd{Args: python("deaf", l.path), Grace: 50 * time.Millisecond})
+	p := b.start(ctx, box, sandbox.Cmd{Args: Probe("deaf", l.path), Grace: 50 * time.Millisecond})
 	line := l.accept()
 	line.lives()
 	cancel(errors.New("enough"))
@@ -176,7 +176,7 @@ func termIgnored(b *bench) {
 func ownGroup(b *bench) {
 	box := b.box()
 	l := b.socket(box)
-	p := b.start(b.within(), box, sandbox.Cmd{Args: python("killgroup", l.path, "child", "setsid+double+deaf")})
+	p := b.start(b.within(), box, sandbox.Cmd{Args: Probe("killgroup", l.path, "child", "setsid+double+deaf")})
 	one, other := l.accept(), l.accept()
 	if exit := b.wait(p); exit.Code != -1 || exit.Signal != syscall.SIGKILL {
 		b.Errorf("exit %+v", exit)
@@ -190,7 +190,7 @@ func storm(b *bench) {
 	box := b.box()
 	l := b.socket(box)
 	ctx, cancel := cancelable(b.within())
-	p := b.start(ctx, box, sandbox.Cmd{Args: python("storm", l.path, "30")})
+	p := b.start(ctx, box, sandbox.Cmd{Args: Probe("storm", l.path, "30")})
 	line := l.accept() // inherited by all
 	line.lives()
 	cancel(errors.New("enough"))

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hermes-exec/hermes-exec/sandbox"
@@ -74,27 +76,50 @@ func outputDiscarded(b *bench) {
 	}
 }
 
-// slowWriter takes its time.
+// slowWriter does not return from its first Write until it may.
 type slowWriter struct {
 	lockedBuffer
-	pause time.Duration
+	once    sync.Once
+	entered chan struct{}
+	release chan struct{}
 }
 
 func (s *slowWriter) Write(p []byte) (int, error) {
-	time.Sleep(s.pause)
+	s.once.Do(func() {
+		close(s.entered)
+		<-s.release
+	})
 	return s.lockedBuffer.Write(p)
 }
 
 func outputSlow(b *bench) {
-	box := b.box()
-	l := b.socket(box)
-	const text = 60_000 // fits into a pipe, so the command is long gone when it is read
-	slow := &slowWriter{pause: 500 * time.Millisecond}
-	p := b.start(b.within(), box, sandbox.Cmd{Args: python("leave", l.path, strings.Repeat("x", text), "setsid+deaf"), Stdout: slow})
-	l.accept()
-	b.wait(p)
-	if got := strings.Count(slow.String(), "x"); got != text {
-		b.Errorf("%d bytes arrived of %d", got, text)
+	for _, keep := range []bool{false, true} {
+		box := b.box()
+		l := b.socket(box)
+		const rest = 60_000 // fits into a pipe
+		slow := &slowWriter{entered: make(chan struct{}), release: make(chan struct{})}
+		in, more := io.Pipe()
+		p := b.start(b.within(), box, sandbox.Cmd{
+			// The main process writes the rest while the writer is busy, and
+			// is long gone when it is not; a descendant holds the pipe.
+			Args:  sh(`echo first; read x; exec python3 -c "$1" leave "$2" "$3" setsid+deaf`, probe, l.path, strings.Repeat("x", rest)),
+			Stdin: in, Stdout: slow, Keep: keep,
+		})
+		<-slow.entered
+		if _, err := io.WriteString(more, "go on\n"); err != nil {
+			b.Error(err)
+		}
+		more.Close()
+		line := l.accept()
+		if !keep {
+			line.dies()
+		}
+		time.Sleep(300 * time.Millisecond) // longer than the drain grace
+		close(slow.release)
+		b.wait(p)
+		if got := slow.String(); got != "first\n"+strings.Repeat("x", rest) {
+			b.Errorf("keep %v: %d bytes arrived of %d", keep, len(got), rest+6)
+		}
 	}
 }
 
@@ -125,7 +150,7 @@ func outputHeld(b *bench) {
 		text := strings.Repeat("0123456789", 3000) + "end"
 		var out, errs lockedBuffer
 		p := b.start(b.within(), box, sandbox.Cmd{
-			Args: python("leave", l.path, text, "setsid+double+deaf"), Stdout: &out, Stderr: &errs, Keep: keep,
+			Args: Probe("leave", l.path, text, "setsid+double+deaf"), Stdout: &out, Stderr: &errs, Keep: keep,
 		})
 		line := l.accept()
 		if exit := b.wait(p); exit.Code != 0 || exit.Signal != 0 {
@@ -144,7 +169,7 @@ func outputHeld(b *bench) {
 	box := b.box()
 	l := b.socket(box)
 	var out lockedBuffer
-	p := b.start(b.within(), box, sandbox.Cmd{Args: python("leave", l.path, "text\n", "setsid+deaf+chatter"), Stdout: &out, Keep: true})
+	p := b.start(b.within(), box, sandbox.Cmd{Args: Probe("leave", l.path, "text\n", "setsid+deaf+chatter"), Stdout: &out, Keep: true})
 	line := l.accept()
 	b.wait(p)
 	after := out.String()
@@ -164,7 +189,7 @@ func outputBeforeKill(b *bench) {
 	l := b.socket(box)
 	ctx, cancel := cancelable(b.within())
 	var out lockedBuffer
-	p := b.start(ctx, box, sandbox.Cmd{Args: python("stay", l.path, "partial", "deaf"), Stdout: &out})
+	p := b.start(ctx, box, sandbox.Cmd{Args: Probe("stay", l.path, "partial", "deaf"), Stdout: &out})
 	l.accept()
 	l.accept() // the main process, after its output
 	cancel(errors.New("enough"))

@@ -51,7 +51,7 @@ func waitMany(b *bench) {
 func signalTree(b *bench) {
 	box := b.box()
 	l := b.socket(box)
-	p := b.start(b.within(), box, sandbox.Cmd{Args: python("stay", l.path, "", "setsid+double", "child")})
+	p := b.start(b.within(), box, sandbox.Cmd{Args: Probe("stay", l.path, "", "setsid+double", "child")})
 	lines := []*lifeline{l.accept(), l.accept(), l.accept()}
 	for _, line := range lines {
 		line.lives()
@@ -82,7 +82,7 @@ func stopContinue(b *bench) {
 	box := b.box()
 	l := b.socket(box)
 	ctx, cancel := cancelable(b.within())
-	p := b.start(ctx, box, sandbox.Cmd{Args: python("stay", l.path, "", "setsid+double+deaf")})
+	p := b.start(ctx, box, sandbox.Cmd{Args: Probe("stay", l.path, "", "setsid+double+deaf")})
 	lines := []*lifeline{l.accept(), l.accept()}
 	for _, sig := range []syscall.Signal{stopSignal, continueSignal} {
 		if err := p.Signal(sig); err != nil {

@@ -17,8 +17,9 @@ import (
 //go:embed probe.py
 var probe string
 
-// python is a command of the probe.
-func python(part string, args ...string) []string {
+// Probe returns a command that runs a part of probe.py, for tests of a backend's
+// own. What the parts do is said there.
+func Probe(part string, args ...string) []string {
 	return append([]string{"python3", "-c", probe, part}, args...)
 }
 

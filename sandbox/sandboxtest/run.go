@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -232,5 +231,3 @@ func eventually(done func() bool) bool {
 func sh(script string, args ...string) []string {
 	return append([]string{"/bin/sh", "-c", script, "sh"}, args...)
 }
-
-func lines(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n"), "\n") }

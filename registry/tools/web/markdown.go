@@ -34,7 +34,7 @@ func markdown(ctx context.Context, source string, base *url.URL) (title, text st
 		if err := all.walk(ctx, source); err != nil {
 			return "", "", err
 		}
-		if whole := all.main(); len(whole) > 4*len(text) {
+		if whole := all.main(); text == "" || len(whole) > 4*len(text) && len(whole) > 250 {
 			text = whole
 		}
 	}
@@ -123,12 +123,13 @@ func (w *writer) walk(ctx context.Context, source string) error {
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, more := z.TagName()
 			tag := string(name)
-			if w.skip != "" {
+			if w.skip != "" && !endsSkip(w.skip, tag) {
 				if tag == w.skip && kind == html.StartTagToken {
 					w.skips++
 				}
 				continue
 			}
+			w.skip = ""
 			var a attributes
 			for i := 0; more; i++ {
 				var k, v []byte
@@ -204,6 +205,21 @@ func void(tag string) bool {
 
 // leave begins to leave out an element's content.
 func (w *writer) leave(tag string) { w.skip, w.skips = tag, 1 }
+
+// endsSkip reports whether a start tag ends the element that is left out, whose
+// own end tag may be missing.
+func endsSkip(skip, tag string) bool {
+	switch skip {
+	case "li", "dt", "dd", "td", "th", "tr":
+		return tag == skip
+	case "p":
+		switch tag {
+		case "p", "div", "ul", "ol", "dl", "table", "section", "article", "main", "pre", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6":
+			return true
+		}
+	}
+	return false
+}
 
 // within reports whether one of the elements is open.
 func (w *writer) within(tags ...string) bool {

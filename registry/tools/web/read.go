@@ -11,6 +11,7 @@ import (
 
 	"github.com/saintfish/chardet"
 	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
 )
 
@@ -93,9 +94,6 @@ func hasWideMark(b []byte) bool {
 	return bytes.HasPrefix(b, []byte{0xff, 0xfe}) || bytes.HasPrefix(b, []byte{0xfe, 0xff})
 }
 
-// minConfidence is what a guess at a charset must reach, in percent.
-const minConfidence = 40
-
 // decode makes text of bytes: by byte order mark, else as UTF-8 if it is that,
 // else as declared by header or document, else as it looks.
 func decode(d document) string {
@@ -116,17 +114,42 @@ func decode(d document) string {
 		return strings.TrimPrefix(string(body), "\ufeff")
 	}
 	if !certain {
-		if guess, err := chardet.NewTextDetector().DetectBest(body[:min(len(body), 64<<10)]); err == nil && guess.Confidence >= minConfidence {
-			if better, err := htmlindex.Get(guess.Charset); err == nil {
-				enc = better
-			}
-		}
+		enc = guess(body[:min(len(body), 64<<10)], isHTML(d.kind), enc)
 	}
 	text, err := enc.NewDecoder().Bytes(body)
 	if err != nil {
 		text = bytes.ToValidUTF8(body, []byte("\uFFFD"))
 	}
 	return strings.TrimPrefix(strings.ToValidUTF8(string(text), "\uFFFD"), "\ufeff")
+}
+
+// guess is the encoding that undeclared text is likely in. Letters beyond ASCII
+// that stand alone are accents of western Europe, in which the detector sees
+// anything; its own certainty is otherwise low, but mostly right.
+func guess(sample []byte, isHTML bool, fallback encoding.Encoding) encoding.Encoding {
+	high, alone := 0, 0
+	for i, c := range sample {
+		if c >= utf8.RuneSelf {
+			if high++; (i == 0 || sample[i-1] < utf8.RuneSelf) && (i == len(sample)-1 || sample[i+1] < utf8.RuneSelf) {
+				alone++
+			}
+		}
+	}
+	if alone*4 >= high*3 {
+		return fallback
+	}
+	detector := chardet.NewTextDetector()
+	if isHTML {
+		detector = chardet.NewHtmlDetector()
+	}
+	best, err := detector.DetectBest(sample)
+	if err != nil || best.Confidence < 15 {
+		return fallback
+	}
+	if enc, err := htmlindex.Get(strings.Replace(best.Charset, "GB-18030", "gb18030", 1)); err == nil {
+		return enc
+	}
+	return fallback
 }
 
 func hasHigh(b []byte) bool {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -51,6 +52,8 @@ func (c *Client) target(raw string) (*url.URL, error) {
 		return nil, problem("Invalid URL: it is empty")
 	case len(raw) > maxURL:
 		return nil, problem(fmt.Sprintf("Invalid URL: it is longer than %d bytes", maxURL))
+	case !utf8.ValidString(raw):
+		return nil, problem("Invalid URL: it is not UTF-8")
 	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }):
 		return nil, problem("Invalid URL: spaces, backslashes and control characters must be encoded")
 	}
@@ -111,7 +114,7 @@ func plainHost(host string) (string, error) {
 		return ip.String(), nil
 	}
 	ascii, err := hostProfile().ToASCII(host)
-	if err != nil {
+	if again, _ := hostProfile().ToASCII(ascii); err != nil || again != ascii {
 		return "", problem("Invalid URL: the host is not a domain name")
 	}
 	ascii = strings.TrimSuffix(strings.ToLower(ascii), ".")

@@ -134,6 +134,9 @@ func (c *Client) Search(ctx context.Context, query string, limit int) (hits []Hi
 	}
 	hits = []Hit{}
 	for _, hit := range found {
+		if len(hits) == limit {
+			break
+		}
 		u, err := url.Parse(strings.TrimSpace(hit.URL))
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			continue
@@ -141,9 +144,6 @@ func (c *Client) Search(ctx context.Context, query string, limit int) (hits []Hi
 		if host, err := plainHost(u.Hostname()); err == nil && blocked.check(host) != nil {
 			withheld++
 			continue
-		}
-		if len(hits) == limit {
-			break
 		}
 		hits = append(hits, Hit{oneLine(hit.Title), u.String(), strings.TrimSpace(hit.Description), len(hits) + 1})
 	}

@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package local_test
+
+func play(string) int { return 2 }
