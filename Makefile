@@ -2,7 +2,7 @@ GO ?= go
 .PHONY: build demo test check bench soak
 
 build: ## bin/hermes-exec
-	$(GO) build -trimpath -ldflags "-s -w" -o bin/hermes-exec ./cmd/hermes-exec
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/hermes-exec ./cmd/hermes-exec
 demo: build ## the main job on real input: two scripts over this source tree
 	bin/hermes-exec --policy open run examples/survey.py .
 	bin/hermes-exec --policy open run examples/test_report.py ./registry ./envfilter ./output
@@ -11,6 +11,6 @@ test: check ## everything, as root also as an ordinary user
 check: ## formatting, vet, staticcheck, a tidy go.mod, and the other systems build
 	integration/check.sh
 bench: build ## the table performance claims rest on
-	$(GO) run ./bench/report
+	CGO_ENABLED=0 $(GO) run ./bench/report
 soak: build ## long runs: thousands of them, gigabytes of output
 	HERMES_EXEC_SOAK=1 $(GO) test -count=1 -timeout 60m -run Soak ./integration ./backends/local ./engine

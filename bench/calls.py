@@ -1,4 +1,5 @@
 """Times tool calls in turns with their baselines; prints medians in ms."""
+import itertools
 import json
 import os
 import socket
@@ -23,14 +24,28 @@ def bash():
     os.waitpid(os.posix_spawn("/bin/bash", ["bash", "-c", "true"], {}), 0)
 
 
+def raw():
+    """What write_file has to do at the least."""
+    fd = os.open(directory + "/raw.tmp", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+    os.write(fd, TEXT)
+    os.close(fd)
+    os.rename(directory + "/raw.tmp", directory + "/raw.txt")
+
+
+TEXT = b"a line of text\n" * 100
+MEGABYTE = json.dumps("x" * (1 << 20))
+names = itertools.count()
 WORK = {
     "ping": (ping, 100),
     "noop": (noop, 100),
     "read": (lambda: read_file(directory + "/small.txt"), 25),
-    "write": (lambda: write_file(directory + "/out.txt", "a line of text\n" * 100), 25),
+    "write": (lambda: write_file("%s/%d.txt" % (directory, next(names)), TEXT.decode()), 25),
+    "replace": (lambda: write_file(directory + "/out.txt", TEXT.decode()), 25),
+    "raw": (raw, 25),
     "bash": (bash, 3),
     "terminal": (lambda: terminal("true"), 3),
     "megabyte": (megabyte, 3),
+    "loads": (lambda: json.loads(MEGABYTE), 3),
 }
 times = {name: [] for name in WORK}
 for turn in range(21):

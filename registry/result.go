@@ -31,11 +31,17 @@ type appender interface{ AppendJSON(dst []byte) []byte }
 // encode turns what a tool returned into JSON: one line, valid UTF-8, no HTML
 // escapes. What has no JSON form is an error.
 func encode(result any) (out json.RawMessage, err error) {
-	if raw, ok := result.(json.RawMessage); ok {
-		out, err = compact(raw)
-	} else if a, ok := result.(appender); ok {
-		out = a.AppendJSON(nil)
-	} else {
+	switch result := result.(type) {
+	case json.RawMessage:
+		out, err = compact(result)
+	case appender:
+		out = result.AppendJSON(nil)
+	case string:
+		if !utf8.ValidString(result) {
+			result = strings.ToValidUTF8(result, "\uFFFD")
+		}
+		out = AppendString(make([]byte, 0, len(result)+len(result)/16+2), result)
+	default:
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)

@@ -8,7 +8,10 @@ import (
 
 // Cmd is one command to start. Args are passed exactly, without a shell.
 type Cmd struct {
-	Args []string // program and arguments; the program is looked up on the PATH of Env when it has no slash
+	// Args are the program and its arguments. A program without a slash is
+	// looked up on the PATH of Env, its absolute entries only; without PATH in
+	// /usr/bin and /bin.
+	Args []string
 	Dir  string   // "" means Info.WorkDir
 	Env  []string // nil means Spec.Env; an empty non-nil slice is an empty environment
 

@@ -63,7 +63,7 @@ func (r readResult) AppendJSON(dst []byte) []byte {
 	}
 	const key = `{"content":`
 	dst = slices.Grow(dst, len(content)+len(content)/16+rest.Len())
-	dst = appendQuoted(append(dst, key...), content)
+	dst = registry.AppendString(append(dst, key...), content)
 	return append(dst, bytes.TrimSuffix(rest.Bytes()[len(key+`""`):], []byte{'\n'})...)
 }
 

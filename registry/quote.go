@@ -1,10 +1,10 @@
-package tools
+package registry
 
 import "math/bits"
 
-// appendQuoted appends s, which is UTF-8, as a JSON string. It looks at eight
+// AppendString appends s, which must be UTF-8, as a JSON string. It looks at eight
 // bytes at a time and copies what needs no escape in one piece.
-func appendQuoted(dst []byte, s string) []byte {
+func AppendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	start := 0
