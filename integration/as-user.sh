@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 uid=${HERMES_EXEC_TEST_UID:-12345}
-dir=$(mktemp -d /tmp/hx-user.XXXXXX)
+dir=$(mktemp -d /tmp/user.XXXXXX)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/bin" "$dir/home" "$dir/tmp"
 cp -r . "$dir/src"
@@ -14,24 +14,24 @@ chown -R "$uid:$uid" "$dir"
 chmod 755 "$dir"
 
 failed=0
-while read -r pkg path tests; do
-	[ "$tests" != 0 ] || continue
+while IFS='|' read -r pkg path tests; do
+	[ "$tests" != "[][]" ] || continue
 	name=${pkg//\//_}.test
 	go test -c -o "$dir/bin/$name" "$pkg"
 	start=$(date +%s)
-	if (cd "$dir/src/${path}" && setpriv --reuid "$uid" --regid "$uid" --clear-groups --bounding-set=-all --no-new-privs \
-		env -i HOME="$dir/home" TMPDIR="$dir/tmp" PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 \
+	if (cd "$dir/src/${path#"$PWD"}" && setpriv --reuid "$uid" --regid "$uid" --clear-groups --bounding-set=-all \
+		env -i HOME="$dir/home" TMPDIR="$dir/tmp" PATH="/usr/local/bin:/usr/bin:/bin:$(go env GOROOT)/bin" LANG=C.UTF-8 \
 		HERMES_EXEC_BIN="$dir/bin/hermes-exec" HERMES_EXEC_REQUIRE="${HERMES_EXEC_REQUIRE:-}" \
-		"$dir/bin/$name" -test.timeout 8m >"$dir/out" 2>&1); then
+		"$dir/bin/$name" -test.timeout 8m) >"$dir/out" 2>&1; then
 		printf 'ok  \t%s\t%ss (uid %s)\n' "$pkg" "$(($(date +%s) - start))" "$uid"
 	else
 		failed=1
 		cat "$dir/out"
 		printf 'FAIL\t%s (uid %s)\n' "$pkg" "$uid"
 	fi
-done < <(go list -f '{{.ImportPath}} {{slice .Dir (len .Module.Dir)}}/ {{len .TestGoFiles}}{{len .XTestGoFiles}}' ./... | sed 's|  *|&|g' | awk '{sub("^/","",$2); if ($3=="00") $3=0; print}')
+done < <(go list -f '{{.ImportPath}}|{{.Dir}}|{{.TestGoFiles}}{{.XTestGoFiles}}' ./...)
 
-left=$(find "$dir/tmp" -mindepth 1 | head -5)
+left=$(find "$dir/tmp" -mindepth 1 -not -type d | head -5)
 if [ -n "$left" ]; then
 	echo "FAIL: left in the user's temp directory:" "$left"
 	failed=1

@@ -243,7 +243,7 @@ func TestForgetful(t *testing.T) {
 	}
 	// One that runs but never says hello.
 	mute := filepath.Join(t.TempDir(), "mute")
-	if err := os.WriteFile(mute, []byte("#!/bin/sh\nsleep 1000\n"), 0o755); err != nil {
+	if err := os.WriteFile(mute, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	box = create(t, backend(t, local.Config{Guest: mute}))

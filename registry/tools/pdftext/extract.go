@@ -77,7 +77,10 @@ func (f *file) content(o object) []byte {
 	}
 	var all []byte
 	for _, part := range f.array(o) {
-		if _, data, ok := f.stream(part); ok && len(all)+len(data) <= maxUnpacked {
+		if f.room <= 0 {
+			break
+		}
+		if _, data, ok := f.stream(part); ok {
 			all = append(append(all, data...), '\n')
 		}
 	}
@@ -125,7 +128,7 @@ func (w *writer) run(content []byte, resources dict, depth int) {
 	w.text, w.line = identity(), identity()
 	l := lexer{b: content, operators: true}
 	var args []object
-	for w.room > 0 {
+	for w.room > 0 && w.file.room > 0 {
 		if w.steps++; w.steps%4096 == 0 && w.file.ctx.Err() != nil {
 			return
 		}

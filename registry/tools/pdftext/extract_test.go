@@ -98,7 +98,7 @@ func TestContent(t *testing.T) {
 		"scaled":      {`q .1 0 0 .1 0 0 cm BT /F1 100 Tf 0 7000 Td (one) Tj 0 -120 Td (two) Tj ET Q`, nil, "one\ntwo"},
 		"turned":      {`BT /F1 10 Tf 0 1 -1 0 100 100 Tm (up) Tj 0 1 -1 0 112 100 Tm (again) Tj ET`, nil, "up\nagain"},
 		"comments":    {"BT % (no)\n/F1 12 Tf (yes) Tj % no\nET", nil, "yes"},
-		"image":       {"BT /F1 12 Tf (a) Tj ET BI /W 1 /H 1 ID (((BT (no) Tj\x00 EI BT /F1 12 Tf (b) Tj ET", nil, "a\nb"},
+		"image":       {"BT /F1 12 Tf (a) Tj ET BI /W 1 /H 1 ID (((BT (no) Tj\x00 EI BT /F1 12 Tf (b) Tj ET", nil, "ab"},
 		"differences": {`BT /F1 12 Tf (abcd\001) Tj ET`, []string{"<</Subtype/Type1/Encoding<</Differences[97/fi/eacute 99/uni20AC/germandbls 1/space.x]>>>>"}, "fié€ß"},
 		"macroman":    {"BT /F1 12 Tf (\x8a\xd2) Tj ET", []string{"<</Subtype/Type1/Encoding/MacRomanEncoding>>"}, "ä“"},
 		"standard":    {"BT /F1 12 Tf (`x'\xae) Tj ET", []string{"<</Subtype/Type1>>"}, "‘x’fi"},
@@ -226,7 +226,8 @@ func TestHostileFiles(t *testing.T) {
 	for name, data := range map[string]string{
 		"arrays":        page("\n7 0 obj " + times("[")),
 		"dictionaries":  page("\n1 0 obj " + times("<</a")),
-		"overlapping":   "%PDF-1.4\n" + numbered("%d 0 obj ") + "(" + times("x"),
+		"overlapping":   "%PDF-1.4\n" + numbered("%d 0 obj(%d") + times("x"),
+		"one comment":   "%PDF-1.4\n" + numbered("%d 0 obj %% %d "),
 		"chain":         "%PDF-1.4\ntrailer<</Root 1 0 R>>" + numbered("%d 0 obj %d 0 R endobj "),
 		"one's own":     "%PDF-1.4\ntrailer<</Root 1 0 R>> 1 0 obj 1 0 R endobj",
 		"trailers":      "%PDF-1.4\n" + times("trailer "),

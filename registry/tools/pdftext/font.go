@@ -138,7 +138,7 @@ func (ft *font) readWide(f *file, d dict) {
 		}
 		last, w := number64(f.follow(list[i+1])), number64(f.follow(list[i+2]))
 		for code := first; code <= min(last, 65535) && code >= 0 && f.work > 0; code++ {
-			f.work--
+			f.work -= objectWork
 			ft.widths[uint32(code)] = w
 		}
 		i += 3
@@ -163,7 +163,7 @@ func (ft *font) readMap(data []byte, work *int) {
 	l := lexer{b: data, operators: true}
 	var stack []object
 	set := func(code uint32, n int, s string) {
-		if *work--; len(ft.toText) < maxMapped && len(s) <= 64 {
+		if *work -= objectWork; len(ft.toText) < maxMapped && len(s) <= 64 {
 			ft.toText[mapped(code, n)] = s
 		}
 	}
@@ -199,7 +199,7 @@ func (ft *font) readMap(data []byte, work *int) {
 				}
 				switch to := stack[i+2].(type) {
 				case array:
-					*work -= len(to)
+					*work -= objectWork * len(to)
 					for j, o := range to {
 						if s, is := o.(text); is && lo+uint32(j) <= hi {
 							set(lo+uint32(j), len(from), utf16Text(s))

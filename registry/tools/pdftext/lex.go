@@ -57,16 +57,19 @@ func (l *lexer) skipSpace() {
 // next reads one object; ok is false at the end. Brackets that close nothing
 // come as an ending, so that every call gets further.
 func (l *lexer) next(depth int) (o object, ok bool) {
-	start := l.pos
-	l.skipSpace()
-	if l.pos >= len(l.b) || l.work != nil && *l.work <= 0 {
-		return nil, false
-	}
 	if l.work != nil {
+		if *l.work <= 0 {
+			return nil, false
+		}
 		*l.work -= objectWork
 		if depth == 0 {
+			start := l.pos
 			defer func() { *l.work -= l.pos - start }()
 		}
+	}
+	l.skipSpace()
+	if l.pos >= len(l.b) {
+		return nil, false
 	}
 	switch c := l.b[l.pos]; c {
 	case '/':
@@ -232,7 +235,7 @@ func (l *lexer) hex() text {
 		}
 		half = !half
 	}
-	l.pos++
+	l.pos = min(l.pos+1, len(l.b))
 	if half {
 		out = append(out, n<<4)
 	}

@@ -22,7 +22,7 @@ func (f *file) stream(o object) (d dict, data []byte, ok bool) {
 	}
 	for range maxLinks {
 		at, known := f.where[int(r)]
-		if !known || at.stream >= 0 {
+		if !known || at.stream >= 0 || f.room <= 0 {
 			return nil, nil, false
 		}
 		l := lexer{b: f.data, pos: at.pos, work: &f.work}

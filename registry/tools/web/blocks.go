@@ -195,7 +195,6 @@ type table struct {
 	cells   int
 	layout  bool
 	inCell  bool
-	prefix  string
 }
 
 type cell struct{ start, end int }

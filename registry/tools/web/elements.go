@@ -265,10 +265,8 @@ func (w *writer) link(href string) string {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto" {
 		return ""
 	}
-	return linkEscaper.Replace(u.String())
+	return w.escape.Replace(u.String())
 }
-
-var linkEscaper = strings.NewReplacer(" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "\n", "", "|", "%7C")
 
 func (w *writer) image(a *attributes) {
 	alt := oneLine(a.alt)

@@ -19,6 +19,8 @@ import (
 
 func TestFetch(t *testing.T) {
 	page := "<html><head><title>A  page</title></head><body><nav>menu</nav><h1>Head</h1><p>Text with a <a href='/b'>link</a>.</p></body></html>"
+	pdf := "%PDF-1.4\n1 0 obj<</Type/Page/Contents 2 0 R/Resources<</Font<</F<</Subtype/Type1>>>>>>>>endobj\n" +
+		"2 0 obj<<>>stream\nBT /F 12 Tf (In a PDF) Tj ET\nendstream endobj\ntrailer<</Root 9 0 R/Info<</Title(Paper)>>>>\n"
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/html":
@@ -39,6 +41,20 @@ func TestFetch(t *testing.T) {
 		case "/png":
 			w.Header().Set("Content-Type", "image/png")
 			io.WriteString(w, "\x89PNG\r\n\x1a\n")
+		case "/pdf":
+			w.Header().Set("Content-Type", "application/pdf")
+			io.WriteString(w, pdf)
+		case "/pdf-untold":
+			io.WriteString(w, pdf)
+		case "/pdf-broken":
+			w.Header().Set("Content-Type", "application/pdf")
+			io.WriteString(w, "%PDF-1.4\nnothing")
+		case "/pdf-locked":
+			w.Header().Set("Content-Type", "application/pdf")
+			io.WriteString(w, pdf+"trailer<</Encrypt 9 0 R>>")
+		case "/pdf-empty":
+			w.Header().Set("Content-Type", "application/pdf")
+			io.WriteString(w, strings.ReplaceAll(pdf, " Tj", " no"))
 		case "/zip":
 			w.Header().Set("Content-Type", "application/octet-stream")
 			io.WriteString(w, "PK\x03\x04aaaaaaaaaaaaaa")
@@ -58,16 +74,21 @@ func TestFetch(t *testing.T) {
 	c := client(t, Config{}, s)
 	markdown := "# Head\n\nText with a [link](" + at(s, "/b") + ")."
 	for path, want := range map[string]Page{
-		"/html":    {Title: "A page", Content: markdown},
-		"/json":    {Content: `{"a": [1, 2]}`},
-		"/text":    {Content: "plain <b>text</b>\n"},
-		"/sniff":   {Title: "A page", Content: markdown},
-		"/r1":      {Title: "A page", Content: markdown},
-		"/png":     {Err: problem("Unsupported content type: image/png")},
-		"/zip":     {Err: problem("Unsupported content type: application/zip")},
-		"/lie":     {Err: problem("Unsupported content type: binary data that is served as text/plain")},
-		"/empty":   {Err: problem("Content was inaccessible or not found")},
-		"/missing": {Err: problem("HTTP 404 Not Found")},
+		"/html":       {Title: "A page", Content: markdown},
+		"/json":       {Content: `{"a": [1, 2]}`},
+		"/text":       {Content: "plain <b>text</b>\n"},
+		"/sniff":      {Title: "A page", Content: markdown},
+		"/r1":         {Title: "A page", Content: markdown},
+		"/pdf":        {Title: "Paper", Content: "In a PDF"},
+		"/pdf-untold": {Title: "Paper", Content: "In a PDF"},
+		"/pdf-broken": {Err: problem("The PDF is damaged: it cannot be read")},
+		"/pdf-locked": {Err: problem("The PDF is encrypted: its text cannot be read")},
+		"/pdf-empty":  {Err: problem("The PDF holds no text: it may be made of pictures of pages")},
+		"/png":        {Err: problem("Unsupported content type: image/png")},
+		"/zip":        {Err: problem("Unsupported content type: application/zip")},
+		"/lie":        {Err: problem("Unsupported content type: binary data that is served as text/plain")},
+		"/empty":      {Err: problem("Content was inaccessible or not found")},
+		"/missing":    {Err: problem("HTTP 404 Not Found")},
 	} {
 		want.URL = at(s, path)
 		if got := one(t, c, want.URL); got != want {
@@ -151,8 +172,7 @@ func TestNoRebinding(t *testing.T) {
 }
 
 func TestRedirects(t *testing.T) {
-	var s *httptest.Server
-	s = serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		to := map[string]string{
 			"/meta": "http://169.254.169.254/latest", "/loop": "/loop", "/file": "file:///etc/passwd", "/ftp": "ftp://example.com/",
 			"/user": "http://u:p@site.test/", "/num": "http://2130706433/", "/blocked": "http://sub.bad.test/x", "/port": "http://example.com:22/",

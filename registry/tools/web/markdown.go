@@ -50,7 +50,8 @@ func markdown(ctx context.Context, source string, base *url.URL) (title, text st
 // writer turns tokens into Markdown.
 type writer struct {
 	base   *url.URL
-	strict bool // leave out what looks like boilerplate
+	escape *strings.Replacer // of addresses in links
+	strict bool              // leave out what looks like boilerplate
 
 	title, heading1 string
 
@@ -96,7 +97,8 @@ type region struct {
 }
 
 func newWriter(base *url.URL, strict bool) *writer {
-	return &writer{base: base, strict: strict, region: []region{{tag: "body", parent: -1}}}
+	escape := strings.NewReplacer(" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "\n", "", "|", "%7C")
+	return &writer{base: base, escape: escape, strict: strict, region: []region{{tag: "body", parent: -1}}}
 }
 
 func (w *writer) walk(ctx context.Context, source string) error {
@@ -157,8 +159,8 @@ func (w *writer) walk(ctx context.Context, source string) error {
 
 // attributes are the ones that matter.
 type attributes struct {
-	href, src, alt, class, id, role, content, property, style, colspan, rowspan, start, lang string
-	hidden                                                                                   bool
+	href, src, alt, class, id, role, content, property, style, colspan, rowspan, start string
+	hidden                                                                             bool
 }
 
 func (a *attributes) set(name string, value []byte) {

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
@@ -38,9 +37,9 @@ const badPorts = ` 1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 9
  993 995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6379 6566 6665 6666 6667 6668 6669 6679 6697 10080 11211 `
 
 // hostProfile maps a host as browsers do: case, width, dots, punycode.
-var hostProfile = sync.OnceValue(func() *idna.Profile {
+func hostProfile() *idna.Profile {
 	return idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false))
-})
+}
 
 // target reads an address a caller wants and writes it in its one plain form:
 // lower-case ASCII host, no fragment. What cannot be fetched, and what by its
@@ -113,8 +112,9 @@ func plainHost(host string) (string, error) {
 		}
 		return ip.String(), nil
 	}
-	ascii, err := hostProfile().ToASCII(host)
-	if again, _ := hostProfile().ToASCII(ascii); err != nil || again != ascii {
+	profile := hostProfile()
+	ascii, err := profile.ToASCII(host)
+	if again, _ := profile.ToASCII(ascii); err != nil || again != ascii {
 		return "", problem("Invalid URL: the host is not a domain name")
 	}
 	ascii = strings.TrimSuffix(strings.ToLower(ascii), ".")
