@@ -35,7 +35,7 @@ sandbox/sandboxtest : sandbox output walk rpc
 backends/local      : sandbox output walk guest
 registry/tools      : sandbox registry output walk engine/approval registry/tools/*
 registry/tools/patchtext :
-registry/tools/web       :
+registry/tools/web       : registry/tools/pdftext
 registry/tools/pdftext   :
 engine              : sandbox rpc registry envfilter output engine/approval
 cmd/hermes-exec     : ...

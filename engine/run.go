@@ -165,7 +165,8 @@ func (s *Session) serve(ctx context.Context, g *gate, frame int) (*rpc.Server, s
 		return nil, "", "", errors.Join(fmt.Errorf("run: tool socket: %w", err), server.Close())
 	}
 	go func() {
-		if err := server.Serve(l); err != nil {
+		// With the run's end the listener is closed under it.
+		if err := server.Serve(l); err != nil && ctx.Err() == nil {
 			s.engine.cfg.Log.Warn("tool socket failed", "run", g.run, "error", err)
 		}
 	}()

@@ -62,7 +62,9 @@ func Spawn(path string) (*Supervisor, error) {
 		// Out of reach of a terminal's keys, but not in a session of its own: a
 		// scheduler that shares the processor among sessions then counts it
 		// with the engine and not with what it has to end.
-		Sys: &syscall.SysProcAttr{Setpgid: true},
+		// Whoever ends the engine may have stopped its guests before: they are
+		// woken to clean up. A signal too many is harmless.
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGCONT},
 	})
 	if err != nil {
 		conn.Close()
@@ -147,6 +149,9 @@ func (s *Supervisor) notRun(err error) error {
 		return ErrNoGuest
 	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
 		state, err := s.reap()
+		if err == nil && state.Exited() && state.ExitCode() == 2 { // so ends a Go program that gets no thread or memory
+			return fmt.Errorf("the guest could not run (%v): are there processes and memory left?", state)
+		}
 		if err == nil && state.Exited() {
 			return ErrNoGuest
 		}

@@ -15,6 +15,7 @@ import (
 // are kept: a supervisor must work while its tree eats all memory.
 type tree struct {
 	root    int // whose descendants they are
+	besides int // children of root in this session do not count; 0 for none
 	dirents []byte
 	stat    [512]byte
 	procs   []proc // of the last scan, by pid
@@ -195,7 +196,7 @@ func (t *tree) isMember(i int) bool {
 			break
 		}
 		if p.parent == t.root {
-			member = true
+			member = t.besides == 0 || p.session != t.besides
 			break
 		}
 		next, ok := slices.BinarySearchFunc(t.procs, p.parent, func(p proc, pid int) int { return p.pid - pid })

@@ -26,6 +26,11 @@ type Config struct {
 	// Guest is the program that supervises commands; "" means the one that is
 	// running, which must call guest.Main first in main.
 	Guest string
+	// Adopt lets this process inherit what a supervisor that was killed had
+	// supervised, and kill it: on Linux, see guest.Adopt. It is for a program
+	// that starts processes through its backend alone; without it, what had left
+	// the session of a command whose supervisor is killed lives on.
+	Adopt bool
 	// Log gets what is worth knowing but no error; nil discards.
 	Log *slog.Logger
 }
@@ -70,6 +75,11 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbo
 	b.mu.Unlock()
 	if closed {
 		return nil, fmt.Errorf("local: create: %w", sandbox.ErrClosed)
+	}
+	if b.config.Adopt {
+		if err := guest.Adopt(); err != nil {
+			b.log.Warn("cannot adopt what a lost supervisor leaves", "err", err)
+		}
 	}
 	box, err := b.create(ctx, spec)
 	if err != nil {

@@ -192,6 +192,9 @@ func (p *process) follow(forget func() bool) {
 			p.use(event.Usage)
 		}
 	}
+	if err != nil && p.box.backend.config.Adopt {
+		guest.KillAdopted()
+	}
 	switch {
 	case err != nil:
 		err = fmt.Errorf("local: process %d: %w: %w", p.pid, sandbox.ErrLost, err)

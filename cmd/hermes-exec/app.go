@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-exec/hermes-exec/output"
 	"github.com/hermes-exec/hermes-exec/registry"
 	"github.com/hermes-exec/hermes-exec/registry/tools"
+	"github.com/hermes-exec/hermes-exec/registry/tools/web"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
@@ -36,6 +37,7 @@ type app struct {
 
 	cfg        *config.Config
 	home       string
+	dotenv     []config.Variable
 	warnings   []string // about configuration, told once
 	log        *slog.Logger
 	debugTools bool
@@ -53,15 +55,14 @@ func (a *app) load() error {
 	if a.home == "" {
 		a.home = config.Home(environ)
 	}
-	var dotenv []config.Variable
 	if a.home != "" {
 		vars, warnings, err := config.LoadDotEnv(filepath.Join(a.home, ".env"))
 		if err != nil {
 			return err
 		}
-		dotenv, a.warnings = vars, warnings
+		a.dotenv, a.warnings = vars, warnings
 	}
-	cfg, err := config.Load(config.Options{Home: a.home, Environ: environ, DotEnv: dotenv})
+	cfg, err := config.Load(config.Options{Home: a.home, Environ: environ, DotEnv: a.dotenv})
 	if err != nil {
 		return err
 	}
@@ -91,6 +92,7 @@ func (a *app) start() (*engine.Engine, error) {
 			engine.ErrRefused, p, a.cfg.Origin("terminal.policy"))
 	}
 	environ := os.Environ()
+	declared := requiredEnv()
 	pass := append(append([]string(nil), a.cfg.Terminal.EnvPassthrough...), a.flags.pass...)
 	var redact func(string) string
 	if a.cfg.Security.RedactSecrets {
@@ -107,9 +109,14 @@ func (a *app) start() (*engine.Engine, error) {
 			MaxOutputBytes: a.cfg.ToolOutput.MaxBytes,
 			Fsync:          a.cfg.File.Fsync, WriteRoot: a.cfg.File.WriteSafeRoot,
 			Home: home, HermesHome: a.home,
-			Env:      envfilter.Environ(envfilter.Filter(environ, envfilter.Options{Passthrough: pass})),
-			ModelEnv: envfilter.Environ(envfilter.Filter(environ, envfilter.Options{Passthrough: pass, Wide: true})),
+			Env:      envfilter.Environ(envfilter.Filter(environ, envfilter.Options{Passthrough: pass, Declared: declared})),
+			ModelEnv: envfilter.Environ(envfilter.Filter(environ, envfilter.Options{Passthrough: pass, Declared: declared, Wide: true})),
 			Redact:   redact, DefaultTimeout: a.cfg.Terminal.Timeout, MaxForegroundTimeout: a.cfg.Terminal.MaxForegroundTimeout,
+			Web: tools.WebConfig{
+				Backend: a.cfg.Web.Backend, SearchBackend: a.cfg.Web.SearchBackend, ExtractBackend: a.cfg.Web.ExtractBackend,
+				Getenv: a.getenv, AllowPrivate: a.cfg.Security.AllowPrivateURLs,
+				Blocklist: web.Blocklist(a.cfg.Security.WebsiteBlocklist), Log: a.log,
+			},
 		}),
 		AllowedTools: a.cfg.CodeExecution.AllowedTools,
 		Mode:         engine.Mode(first(a.flags.mode, a.cfg.CodeExecution.Mode)),
@@ -129,6 +136,28 @@ func (a *app) start() (*engine.Engine, error) {
 	}
 	a.engine = e
 	return e, nil
+}
+
+// getenv looks a variable up where tools find their keys: in the environment,
+// then in .env, which no script sees.
+func (a *app) getenv(name string) string {
+	if v, ok := os.LookupEnv(name); ok {
+		return v
+	}
+	for _, v := range a.dotenv {
+		if v.Name == name {
+			return v.Value
+		}
+	}
+	return ""
+}
+
+// requiredEnv are the variables tools declare for themselves.
+func requiredEnv() (names []string) {
+	for _, t := range tools.New(nil, tools.Config{}) {
+		names = append(names, t.RequiresEnv...)
+	}
+	return names
 }
 
 // declarations makes the engine and resolves --tools, without a sandbox.

@@ -12,7 +12,7 @@ import (
 // backends is the one list of places to run.
 func backends(log *slog.Logger) map[string]sandbox.Backend {
 	return map[string]sandbox.Backend{
-		"local": local.New(local.Config{Log: log}),
+		"local": local.New(local.Config{Adopt: true, Log: log}),
 	}
 }
 

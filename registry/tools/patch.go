@@ -16,6 +16,7 @@ import (
 const patchDoc = `Replace a passage in a file, or apply a patch. Returns dict with "success" and "diff".
 mode="replace" (the default) puts new_string in place of old_string, which must be in the file once unless replace_all is set. Differences in blanks, indentation, quotes and escapes are tolerated; "strategy" says so when the passage was not found exactly.
 mode="patch" takes a patch in the V4A format (*** Begin Patch, *** Update File: / Add File: / Delete File: / Move File: a -> b, @@ lines that say where, lines with ' ', '-' or '+' in front, *** End Patch) or a unified diff. All of it is applied, or nothing.
+A file in another encoding than UTF-8 is decoded for that and encoded again.
 The diff that is returned can be applied and reversed with git apply; where a file is not UTF-8 its exact bytes are in "diff_base64". "lint" says what a syntax check of the result found.`
 
 type patchArgs struct {
@@ -118,11 +119,16 @@ func (p *patcher) replace(ctx context.Context, caller registry.Caller, name, old
 		}
 		return failure, ctxErr(ctx)
 	}
-	got, err := patchtext.Replace(f.text, old, fresh, all)
+	count := 0
+	text, how, err := edit(f.text, func(text string) (string, patchtext.Strategy, error) {
+		got, err := patchtext.Replace(text, old, fresh, all)
+		count = got.Count
+		return got.Text, got.Strategy, err
+	})
 	if err != nil {
 		return p.missed(caller, name, f.path, err), nil
 	}
-	f.text = got.Text
+	f.text = text
 	if err := d.commit(ctx); err != nil {
 		return p.failed(ctx, caller, f.path, err)
 	}
@@ -132,11 +138,11 @@ func (p *patcher) replace(ctx context.Context, caller registry.Caller, name, old
 	if checked := d.lintAll(ctx); len(checked) > 0 {
 		out.Lint = checked[0].result
 	}
-	if got.Strategy != patchtext.Exact {
-		out.Strategy = string(got.Strategy)
+	if how != patchtext.Exact {
+		out.Strategy = string(how)
 	}
-	if got.Count > 1 {
-		out.Replacements = got.Count
+	if count > 1 {
+		out.Replacements = count
 	}
 	return out, nil
 }

@@ -118,28 +118,9 @@ func (t *transaction) prepare(ctx context.Context, f *draftFile) error {
 
 // parents makes the directories that are missing.
 func (t *transaction) parents(ctx context.Context, dir string) error {
-	files := t.box.Files()
-	var missing []string
-	for p := dir; ; p = path.Dir(p) {
-		_, err := files.Stat(ctx, p)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) || p == path.Dir(p) {
-			return err
-		}
-		missing = append(missing, p)
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	t.onFailure(dir, func(ctx context.Context) error {
-		for _, p := range missing { // innermost first
-			_ = files.Remove(ctx, p) // fails when it was never made, or somebody uses it by now
-		}
-		return nil
-	})
-	return files.MkdirAll(ctx, dir, 0o777)
+	undo, err := t.makeDirs(ctx, dir)
+	t.onFailure(dir, func(ctx context.Context) error { undo(ctx); return nil })
+	return err
 }
 
 // stage writes f's new content under a temporary name.

@@ -261,7 +261,7 @@ func (d *draft) do(ctx context.Context, op patchtext.Op) (patchtext.Strategy, er
 		if err != nil {
 			return "", about(op.Path, err)
 		}
-		text, how, err := op.Apply(f.text)
+		text, how, err := edit(f.text, op.Apply)
 		if err != nil {
 			return "", about(op.Path, err)
 		}
@@ -276,7 +276,7 @@ func (d *draft) do(ctx context.Context, op patchtext.Op) (patchtext.Strategy, er
 			return "", about(op.Path, err)
 		}
 		if len(op.Hunks) > 0 {
-			if rest, _, err := op.Apply(f.text); err != nil {
+			if rest, _, err := edit(f.text, op.Apply); err != nil {
 				return "", about(op.Path, err)
 			} else if rest != "" {
 				return "", about(op.Path, errors.New("the file holds more than the patch deletes"))
@@ -303,7 +303,7 @@ func (d *draft) move(ctx context.Context, op patchtext.Op, about func(string, er
 	if dst.exists {
 		return "", about(op.To, errors.New("destination already exists — move would overwrite"))
 	}
-	text, how, err := op.Apply(src.text)
+	text, how, err := edit(src.text, op.Apply)
 	if err != nil {
 		return "", about(op.Path, err)
 	}

@@ -74,7 +74,7 @@ func TestDeniedPlaces(t *testing.T) {
 		"~/.ssh/config", "~/.ssh/id_rsa", "~/.ssh/../.ssh/id_rsa", "~/.aws/credentials", "~/.config/gh/hosts.yml", "~/.netrc",
 		"../home/.ssh/id_rsa", "ssh/id_rsa", "rsa", "home/.ssh/id_rsa", "home/.aws/credentials", b.home + "//.ssh/./id_rsa",
 		"~/.hermes/.env", "~/.hermes/auth.json", "~/.hermes/config.yaml", "~/.hermes/mcp-tokens/x", "~/.hermes/skills/.hub/index",
-		".env", ".env.local", ".envrc", "sub/.env", "env2", "sub/../.env", "docker.sock", "/etc/shadow",
+		".env", ".env.local", ".envrc", "sub/.env", "env2", "sub/../.env", "docker.sock", "/etc/shadow", "/etc/shadow-", "/etc/ssh/ssh_host_ed25519_key",
 		"~/.SSH/id_rsa", "~/.ſsh/id_rsa", "~/.s\u200csh/id_rsa", "~/.ｓｓｈ/id_rsa", "~/.Hermes/config.yaml", ".ENV", "/ETC/shadow", // where a file system folds
 	}
 	for _, caller := range []registry.Caller{model, script, {Kind: registry.MCP}} {

@@ -38,7 +38,7 @@ var (
 	systemPlaces = [...]string{"/etc", "/boot", "/usr/lib/systemd", "/lib/systemd", "/private/etc", "/private/var"}
 	// macOS keeps temporary directories there.
 	systemExempt = [...]string{"/private/var/folders", "/private/var/tmp"}
-	secretFiles  = [...]string{"/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d"}
+	secretFiles  = [...]string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/security/opasswd"}
 	devicePlaces = [...]string{"/dev", "/proc", "/sys"}
 	sockets      = [...]string{"docker.sock", "containerd.sock", "podman.sock"}
 )
@@ -115,7 +115,7 @@ func (rules) device(p string) bool {
 // secret reports what is not for reading.
 func (r rules) secret(p string) bool {
 	f := fold(p)
-	if secretName(path.Base(f)) || isSocket(f) {
+	if secretName(path.Base(f)) || isSocket(f) || isHostKey(f) {
 		return true
 	}
 	if !underAny(f, r.noRead) || underAny(f, r.exempt) {
@@ -146,6 +146,11 @@ func isSocket(folded string) bool {
 		}
 	}
 	return false
+}
+
+// isHostKey reports the private keys of this machine's ssh server.
+func isHostKey(folded string) bool {
+	return under(folded, "/etc/ssh") && strings.HasPrefix(path.Base(folded), "ssh_host_") && !strings.HasSuffix(folded, ".pub")
 }
 
 // secretName reports the files projects keep their secrets in, wherever they

@@ -124,7 +124,10 @@ func (t *searcher) search(ctx context.Context, caller registry.Caller, in search
 	if cause := context.Cause(ctx); cause != nil && cause != errSearchTime {
 		return nil, fmt.Errorf("search_files: %w", cause)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		result = searchResult{Error: pathTrouble(in.Path, err).Error()}
+	case err != nil:
 		result = searchResult{Error: "Search failed: " + err.Error()}
 	}
 	return t.unlessRepeated(q, result), nil

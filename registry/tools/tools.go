@@ -67,11 +67,11 @@ func (c Config) withDefaults() Config {
 // and every call fails with ErrNoSandbox.
 func New(box sandbox.Sandbox, cfg Config) []registry.Tool {
 	s := newSession(box, cfg)
-	return []registry.Tool{
+	return append([]registry.Tool{
 		readFileTool(s),
 		writeFileTool(s),
 		searchFilesTool(s),
 		patchTool(s),
 		terminalTool(s),
-	}
+	}, webTools(s)...)
 }

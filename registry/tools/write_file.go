@@ -87,15 +87,22 @@ func (s *session) writeFile(ctx context.Context, caller registry.Caller, in writ
 	}, nil
 }
 
-// put writes a whole file, with its directories if need be. It is the one way
-// the tools write.
+// put writes a whole file, with its directories if need be; when that fails,
+// those it made are gone again. It is the one way the tools write.
 func (s *session) put(ctx context.Context, resolved, content string) (dirsMade bool, err error) {
 	opt := sandbox.CreateOptions{Sync: s.cfg.Fsync}
 	w, err := s.box.Files().Create(ctx, resolved, opt)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = s.box.Files().MkdirAll(ctx, path.Dir(resolved), 0o777); err != nil {
+		var undo func(context.Context)
+		if undo, err = s.makeDirs(ctx, path.Dir(resolved)); err != nil {
+			undo(context.WithoutCancel(ctx))
 			return false, err
 		}
+		defer func() {
+			if err != nil {
+				undo(context.WithoutCancel(ctx))
+			}
+		}()
 		dirsMade = true
 		w, err = s.box.Files().Create(ctx, resolved, opt)
 	}
@@ -107,6 +114,33 @@ func (s *session) put(ctx context.Context, resolved, content string) (dirsMade b
 		return false, err
 	}
 	return dirsMade, w.Commit()
+}
+
+// makeDirs makes dir and what is missing above it. undo, never nil, removes
+// what was made, as far as nobody uses it by then.
+func (s *session) makeDirs(ctx context.Context, dir string) (undo func(context.Context), err error) {
+	files := s.box.Files()
+	var missing []string // innermost first
+	undo = func(ctx context.Context) {
+		for _, p := range missing {
+			_ = files.Remove(ctx, p) // fails when it was never made, or is in use
+		}
+	}
+	for p := dir; ; p = path.Dir(p) {
+		_, err := files.Stat(ctx, p)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || p == path.Dir(p) {
+			missing = nil
+			return undo, err
+		}
+		missing = append(missing, p)
+	}
+	if len(missing) == 0 {
+		return undo, nil
+	}
+	return undo, files.MkdirAll(ctx, dir, 0o777)
 }
 
 // oldFile is what is known of the file that will be replaced.

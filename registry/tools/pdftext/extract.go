@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	maxForms  = 8    // forms drawn within forms
+	maxForms  = 8 // forms drawn within forms
+	maxDraws  = 1 << 18
 	maxStates = 64   // saved graphics states
 	maxArgs   = 1024 // of one operator
 )
@@ -233,6 +234,9 @@ func (w *writer) do(op string, args []object, resources dict, depth int) {
 			}
 		}
 	case "Do":
+		if w.file.draws++; w.file.draws > maxDraws {
+			return
+		}
 		key, _ := last().(name)
 		form := w.file.dict(resources["XObject"])[key]
 		if d := w.file.dict(form); d["Subtype"] == name("Form") && depth < maxForms {

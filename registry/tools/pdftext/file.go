@@ -15,7 +15,7 @@ const (
 	maxPages    = 5000
 	// maxWork is what reading objects, page trees and fonts may cost, in bytes
 	// read and objectWork for each object: the same bytes can be read as many.
-	maxWork    = 96 << 20
+	maxWork    = 48 << 20
 	objectWork = 16
 	maxLinks   = 32 // references that lead to references; levels of the page tree
 )
@@ -33,6 +33,7 @@ type file struct {
 	data   []byte
 	where  map[int]place
 	room   int // bytes that streams may still be, packed and unpacked
+	draws  int // forms and pictures drawn so far
 	work   int // what may still be spent, of maxWork
 	loaded map[ref]object
 	fonts  map[ref]*font

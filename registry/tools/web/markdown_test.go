@@ -139,7 +139,7 @@ func TestHostileHTML(t *testing.T) {
 		start := time.Now()
 		_, text := render(t, in)
 		text = dropImages(text)
-		if took := time.Since(start); took > 20*time.Second || len(text) > maxText+(1<<20) || !utf8.ValidString(text) {
+		if took := time.Since(start); took > time.Minute || len(text) > maxText+(1<<20) || !utf8.ValidString(text) {
 			t.Errorf("%s: %v, %d bytes", name, took, len(text))
 		}
 	}
