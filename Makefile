@@ -5,7 +5,8 @@ build: ## bin/hermes-exec
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/hermes-exec ./cmd/hermes-exec
 demo: build ## the main job on real input: two scripts over this source tree
 	bin/hermes-exec --policy open run examples/survey.py .
-	bin/hermes-exec --policy open run examples/test_report.py ./registry ./envfilter ./output
+	bin/hermes-exec --policy open run examples/test_report.py ./registry ./envfilter ./output ./engine/approval ./config ./walk
+	bin/hermes-exec --policy open run examples/failing.py; test $$? -eq 1
 test: check ## everything, as root also as an ordinary user
 	integration/test.sh
 check: ## formatting, vet, staticcheck, a tidy go.mod, and the other systems build

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ const pass = "pass\n"
 // NewEngine makes an engine as the command would, unconfined, with one more
 // tool that does nothing.
 func NewEngine() (*engine.Engine, error) {
+	megabyte := strings.Repeat("x", 1<<20)
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LANG=C.UTF-8"}
 	return engine.New(engine.Config{
 		Backends: map[string]sandbox.Backend{"local": local.New(local.Config{})},
@@ -43,7 +45,7 @@ func NewEngine() (*engine.Engine, error) {
 					return map[string]bool{"ok": true}, nil
 				}),
 				registry.New("megabyte", "bench", "Return a megabyte.", func(context.Context, registry.Caller, struct{}) (string, error) {
-					return strings.Repeat("x", 1<<20), nil
+					return megabyte, nil
 				}))
 		},
 		AllowedTools: []string{"noop", "megabyte"},
@@ -94,7 +96,11 @@ func Measure(opt Options) (python string, rows []Row, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	return python, append(append(starts, calls...), stdout...), nil
+	files, err := measureTools(s, dir)
+	if err != nil {
+		return "", nil, err
+	}
+	return python, slices.Concat(starts, calls, stdout, files), nil
 }
 
 // measureStarts takes turns between bare interpreter, cold run, run in an open

@@ -71,6 +71,9 @@ type Task struct {
 	Policy    *sandbox.Policy
 	Resources sandbox.Resources
 
+	// Passthrough names variables to let through for this session, as a skill
+	// declares them; the rules of Config.Passthrough hold for them too.
+	Passthrough []string
 	// Env is set on top of the scrubbed environment, "NAME=value" each.
 	Env []string
 	// Tools are the tools scripts of this session may call. nil means the
@@ -100,7 +103,7 @@ func (e *Engine) Open(ctx context.Context, task Task) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	env, err := e.sandboxEnv(task.Env)
+	env, err := e.sandboxEnv(task.Passthrough, task.Env)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
@@ -167,9 +170,11 @@ func (e *Engine) Close() error {
 
 // EnvDecisions tells, variable by variable, what a script would see of the
 // engine's environment and why.
-func (e *Engine) EnvDecisions() []envfilter.Decision {
+func (e *Engine) EnvDecisions() []envfilter.Decision { return e.decide(nil) }
+
+func (e *Engine) decide(passthrough []string) []envfilter.Decision {
 	return envfilter.Filter(e.cfg.Environ, envfilter.Options{
-		Passthrough: e.cfg.Passthrough,
+		Passthrough: slices.Concat(e.cfg.Passthrough, passthrough),
 		Declared:    requiredEnv(e.declared),
 	})
 }

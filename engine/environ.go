@@ -11,8 +11,8 @@ import (
 
 // sandboxEnv is the scrubbed environment of a session: what the filter passes,
 // the HOME contract, then what the task sets on purpose.
-func (e *Engine) sandboxEnv(set []string) ([]string, error) {
-	env := envfilter.Environ(e.EnvDecisions())
+func (e *Engine) sandboxEnv(passthrough, set []string) ([]string, error) {
+	env := envfilter.Environ(e.decide(passthrough))
 	env = homeEnv(env, e.cfg.HomeMode, e.cfg.HomeDir, inContainer())
 	if e.cfg.Timezone != "" {
 		env = setenv(env, "TZ", e.cfg.Timezone)

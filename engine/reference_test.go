@@ -216,15 +216,16 @@ for name in sorted(os.environ):
 `
 	r := run(t, code, func(c *Config, task *Task, _ *Script) {
 		c.Environ = testEnviron("OPENAI_API_KEY=sk-secret", "LANGFUSE_SECRET=leak", "USERPASS=leak", "LD_PRELOAD=/evil.so",
-			"HERMES_HOME=/h", "HERMES_TIMEZONE=UTC", "TZ=Mars", "HTTP_PROXY=http://user:pw@proxy:3128", "MY_SETTING=passes", "PYTHONPATH=/their/lib")
+			"HERMES_HOME=/h", "HERMES_TIMEZONE=UTC", "TZ=Mars", "HTTP_PROXY=http://user:pw@proxy:3128", "MY_SETTING=passes", "SKILL_SETTING=passes", "ANTHROPIC_API_KEY=sk-secret", "PYTHONPATH=/their/lib")
 		c.Passthrough = []string{"MY_SETTING", "OPENAI_API_KEY"}
 		c.Timezone = "Europe/Berlin"
 		task.Env = []string{"EXTRA=1"}
+		task.Passthrough = []string{"SKILL_SETTING", "ANTHROPIC_API_KEY"}
 		c.ShowSecrets = true
 	})
 	for _, want := range []string{
 		"PYTHONDONTWRITEBYTECODE=1", "PYTHONIOENCODING=utf-8", "PYTHONUTF8=1", "TZ=Europe/Berlin",
-		"MY_SETTING=passes", "EXTRA=1", "HERMES_HOME=/h", "HTTP_PROXY=http://proxy:3128", "HERMES_REAL_HOME=" + os.TempDir(),
+		"MY_SETTING=passes", "SKILL_SETTING=passes", "EXTRA=1", "HERMES_HOME=/h", "HTTP_PROXY=http://proxy:3128", "HERMES_REAL_HOME=" + os.TempDir(),
 	} {
 		if !strings.Contains("\n"+r.Output, "\n"+want+"\n") {
 			t.Errorf("missing %s in\n%s", want, r.Output)
