@@ -47,6 +47,9 @@ type Result struct {
 	Enforcement map[string]string `json:"enforcement"` // clause → enforced, partial, unsupported
 	Interpreter string            `json:"interpreter,omitempty"`
 	Warnings    []string          `json:"warnings,omitempty"`
+
+	StdoutLost error `json:"-"` // why Script.Stdout did not get everything
+	StderrLost error `json:"-"`
 }
 
 // Usage is what the script's process tree consumed.
@@ -95,16 +98,8 @@ func (r *Result) settle(exit sandbox.Exit, cause error, timeout time.Duration, s
 	r.ExitCode = &code
 	r.Output, r.Stderr = stdout, stderr
 	switch {
-	case errors.Is(cause, errTimeout):
-		r.Status = TimedOut
-		r.Error = fmt.Sprintf("Script timed out after %ss and was killed.", formatSeconds(timeout))
-		if r.Output != "" {
-			r.Output += "\n\n"
-		}
-		r.Output += "⏰ " + r.Error
 	case cause != nil:
-		r.Status = Interrupted
-		r.Output += "\n[execution interrupted — " + interruptReason(cause) + "]"
+		r.stop(cause, timeout)
 	case code == 0:
 		r.Status = Success
 	case stderr != "":
@@ -115,6 +110,21 @@ func (r *Result) settle(exit sandbox.Exit, cause error, timeout time.Duration, s
 		r.Status = Failed
 		r.Error = "Script exited with code " + strconv.Itoa(code)
 	}
+}
+
+// stop says that a run was ended from outside, and why.
+func (r *Result) stop(cause error, timeout time.Duration) {
+	if !errors.Is(cause, errTimeout) {
+		r.Status = Interrupted
+		r.Output += "\n[execution interrupted — " + interruptReason(cause) + "]"
+		return
+	}
+	r.Status = TimedOut
+	r.Error = fmt.Sprintf("Script timed out after %ss and was killed.", formatSeconds(timeout))
+	if r.Output != "" {
+		r.Output += "\n\n"
+	}
+	r.Output += "⏰ " + r.Error
 }
 
 func interruptReason(cause error) string {

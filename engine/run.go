@@ -21,7 +21,9 @@ type Script struct {
 	Args []string // sys.argv[1:]
 
 	// Stdout and Stderr get the live stream, redacted and not capped; nil for
-	// none. A writer that fails is not written to again; the run goes on.
+	// none. A writer that fails is not written to again; the run goes on. One
+	// that blocks holds the script up, but not a timeout or an interrupt: soon
+	// after the grace it is given up.
 	Stdout, Stderr io.Writer
 	// OnCall is told of each finished tool call, from the goroutine that
 	// served it.
@@ -71,10 +73,20 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	}
 
 	// One context for all of the run: the caller's end, the session's end, the
-	// timeout and the script's own end each cancel it with a cause.
-	ctx, cancel := context.WithCancelCause(ctx)
+	// timeout and the script's own end each cancel it with a cause. The first
+	// three also cancel the one above it.
+	stopped, interrupt := context.WithCancelCause(ctx)
+	defer interrupt(errRunOver)
+	defer context.AfterFunc(s.ctx, func() { interrupt(context.Cause(s.ctx)) })()
+	ctx, cancel := context.WithCancelCause(stopped)
 	defer cancel(errRunOver)
-	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
+	started := false
+	defer func() { // stopped before the script began: that is no failure of ours
+		if cause := context.Cause(stopped); err != nil && !started && cause != nil {
+			r.stop(cause, limits.Timeout)
+			err = nil
+		}
+	}()
 
 	python, err := s.interpreter(ctx, script.Interpreter)
 	if err != nil {
@@ -100,13 +112,17 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	}
 	defer server.Close()
 
-	stdout := s.engine.capture(limits.Stdout, script.Stdout)
-	stderr := s.engine.capture(limits.Stderr, script.Stderr)
+	over, hold := patience(stopped, limits.Grace+livePatience)
+	defer hold()
+	stdout := s.engine.capture(limits.Stdout, script.Stdout, over)
+	stderr := s.engine.capture(limits.Stderr, script.Stderr, over)
+	defer stdout.close()
+	defer stderr.close()
 	dir := s.info.WorkDir
 	if s.mode == Strict {
 		dir = st.dir
 	}
-	clock := time.AfterFunc(limits.Timeout, func() { cancel(errTimeout) })
+	clock := time.AfterFunc(limits.Timeout, func() { interrupt(errTimeout) })
 	defer clock.Stop()
 	proc, err := s.box.Start(ctx, sandbox.Cmd{
 		Args:   append([]string{python.path, st.script()}, script.Args...),
@@ -118,6 +134,7 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	if err != nil {
 		return r, fmt.Errorf("run: start %s: %w", python.path, err)
 	}
+	started = true
 	<-proc.Exited()
 	cause := context.Cause(ctx) // before the deferred ends add their own
 	clock.Stop()
@@ -135,6 +152,7 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	out, outCut := stdout.finish()
 	errText, errCut := stderr.finish()
 	r.Truncated = outCut || errCut
+	r.StdoutLost, r.StderrLost = stdout.lost, stderr.lost
 	if err != nil {
 		// What the script printed survives the loss of its supervisor.
 		r.Output, r.Stderr = out, errText
@@ -226,18 +244,23 @@ type capture struct {
 	window   *output.Window
 	redactor *output.Redactor
 	live     io.WriteCloser // nil without one, or after it failed
+	out      io.Closer      // what live writes to, or nil
+	lost     error          // why live failed
 }
 
 // capture keeps 40 % of limit from the head and the rest from the tail.
-func (e *Engine) capture(limit int, live io.Writer) *capture {
+func (e *Engine) capture(limit int, live io.Writer, over <-chan struct{}) *capture {
 	head := limit * 2 / 5
 	c := &capture{window: output.NewWindow(head, limit-head), redactor: e.redactor}
-	switch {
-	case live == nil:
-	case e.redactor == nil:
-		c.live = plainWriter{live}
-	default:
-		c.live = e.redactor.Writer(live)
+	if live == nil {
+		return c
+	}
+	out := newLiveWriter(live, over)
+	c.out = out
+	if e.redactor == nil {
+		c.live = plainWriter{out}
+	} else {
+		c.live = e.redactor.Writer(out)
 	}
 	return c
 }
@@ -247,7 +270,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	c.window.Write(p)
 	if c.live != nil {
 		if _, err := c.live.Write(p); err != nil {
-			c.live = nil
+			c.live, c.lost = nil, err
 		}
 	}
 	return len(p), nil
@@ -256,9 +279,16 @@ func (c *capture) Write(p []byte) (int, error) {
 // finish flushes the live stream and renders the window.
 func (c *capture) finish() (text string, truncated bool) {
 	if c.live != nil {
-		c.live.Close()
+		c.lost = c.live.Close()
 	}
 	return c.window.Render(c.redactor)
+}
+
+// close ends what a live writer needs, finished or not.
+func (c *capture) close() {
+	if c.out != nil {
+		c.out.Close()
+	}
 }
 
 type plainWriter struct{ io.Writer }

@@ -150,7 +150,7 @@ func (s *Supervisor) notRun(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
 		state, err := s.reap()
 		if err == nil && state.Exited() && state.ExitCode() == 2 { // so ends a Go program that gets no thread or memory
-			return fmt.Errorf("the guest could not run (%v): are there processes and memory left?", state)
+			return fmt.Errorf("%w; or it got no thread or memory (%v)", ErrNoGuest, state)
 		}
 		if err == nil && state.Exited() {
 			return ErrNoGuest

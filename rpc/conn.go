@@ -123,7 +123,7 @@ func (c *conn) admit(line []byte) (r request, ok, end bool) {
 	case err != nil:
 		c.refuse(request{}, codeInvalid, invalidMessage+err.Error())
 	case subtle.ConstantTimeCompare(r.token, c.s.token) != 1:
-		c.s.cfg.Log.Warn("rpc: request without the run's token refused")
+		c.s.untrusted.Do(func() { c.s.cfg.Log.Warn("rpc: request without the run's token refused") })
 		c.refuse(r, codeUnauthorized, "missing or wrong token")
 		return r, false, true
 	case c.s.ctx.Err() != nil:

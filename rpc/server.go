@@ -85,6 +85,9 @@ type Server struct {
 	conns     map[*conn]struct{}
 	running   sync.WaitGroup // readers and calls; added to before closed, or by one that is counted
 
+	// Warned of once each: a script could fill a log with them.
+	stranger, untrusted, tooMany sync.Once
+
 	lookout  *time.Timer // see look
 	looking  atomic.Bool
 	close    sync.Once
@@ -192,7 +195,7 @@ func (s *Server) untrack(l net.Listener) {
 // accept lets a connection in or turns it away.
 func (s *Server) accept(nc net.Conn) {
 	if err := checkPeer(nc, s.cfg.PeerUID); err != nil {
-		s.cfg.Log.Warn("rpc: connection refused", "err", err)
+		s.stranger.Do(func() { s.cfg.Log.Warn("rpc: connection refused", "err", err) })
 		turnAway(nc, codeUnauthorized, err.Error())
 		return
 	}
@@ -212,7 +215,7 @@ func (s *Server) accept(nc net.Conn) {
 	case closed:
 		turnAway(nc, codeClosed, closedMessage)
 	case full:
-		s.cfg.Log.Warn("rpc: connection refused: too many", "limit", s.cfg.MaxConns)
+		s.tooMany.Do(func() { s.cfg.Log.Warn("rpc: connection refused: too many", "limit", s.cfg.MaxConns) })
 		turnAway(nc, codeBusy, fmt.Sprintf("too many connections (limit %d)", s.cfg.MaxConns))
 	}
 }

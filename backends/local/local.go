@@ -77,7 +77,7 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbo
 		return nil, fmt.Errorf("local: create: %w", sandbox.ErrClosed)
 	}
 	if b.config.Adopt {
-		if err := guest.Adopt(); err != nil {
+		if err := guest.Adopt(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			b.log.Warn("cannot adopt what a lost supervisor leaves", "err", err)
 		}
 	}

@@ -146,9 +146,28 @@ func TestScratchSquatted(t *testing.T) {
 			parent := t.TempDir()
 			taken := filepath.Join(parent, name)
 			squat(t, taken)
+			// What a killed engine left beside it goes, and nothing else does.
+			left := taken + "-abcdefgh23"
+			others := []string{taken + "-abcdefgh2", taken + "-abcdefgh2_", taken + "-abcdefgh24", filepath.Join(parent, "mine")}
+			for _, dir := range append(others, left+"/run-1") {
+				if err := os.MkdirAll(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Chmod(taken+"-abcdefgh24", 0o755); err != nil { // no box is like that
+				t.Fatal(err)
+			}
 			b := backend(t, local.Config{Scratch: parent})
 			box := create(t, b)
 			dir := box.Info().ScratchDir
+			if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("what a killed engine left: %v", err)
+			}
+			for _, other := range others {
+				if _, err := os.Lstat(other); err != nil {
+					t.Error(err)
+				}
+			}
 			if filepath.Dir(dir) != parent || !strings.HasPrefix(filepath.Base(dir), name+"-") {
 				t.Errorf("scratch directory %s in %s", dir, parent)
 			}

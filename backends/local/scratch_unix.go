@@ -57,6 +57,9 @@ func (b *Backend) makeDir(parent, what string) (*lockedDir, error) {
 	return dir, nil
 }
 
+// nameLength is that of a box's random name: letters and digits of base32.
+const nameLength = 10
+
 // userDir is the name of the directory that holds a user's boxes.
 func userDir() string { return "hermes-exec-" + strconv.Itoa(os.Getuid()) }
 
@@ -82,7 +85,7 @@ func makeLocked(parent string) (*lockedDir, error) {
 		return nil, err
 	}
 	for {
-		dir, err := lockNew(prefix + strings.ToLower(rand.Text()[:10]))
+		dir, err := lockNew(prefix + strings.ToLower(rand.Text()[:nameLength]))
 		if err != nil || dir != nil {
 			return dir, err
 		}
@@ -159,12 +162,11 @@ func lockDir(path string) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// sweep removes the directories in dir whose maker is gone, if dir is the
-// user's own, and returns them.
+// sweep removes the boxes in dir whose maker is gone and returns them: all of
+// the user's own directory; of one shared with others, because the own name was
+// taken, what bears the name and owner of a box.
 func sweep(dir string) []string {
-	if filepath.Base(dir) != userDir() {
-		return nil
-	}
+	own := filepath.Base(dir) == userDir()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
@@ -172,7 +174,7 @@ func sweep(dir string) []string {
 	var removed []string
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		if !e.IsDir() {
+		if !e.IsDir() || !own && !(isBeside(e.Name()) && isOurs(path)) {
 			continue
 		}
 		if lock, err := lockDir(path); err == nil && lock != nil {
@@ -182,6 +184,23 @@ func sweep(dir string) []string {
 		}
 	}
 	return removed
+}
+
+// isBeside tells the name of a box outside the user's own directory.
+func isBeside(name string) bool {
+	random, ok := strings.CutPrefix(name, userDir()+"-")
+	return ok && len(random) == nameLength && strings.Trim(random, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+// isOurs reports whether path is a directory of this user that nobody else may
+// enter.
+func isOurs(path string) bool {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	return ok && st.IsDir() && int(sys.Uid) == os.Geteuid() && st.Mode().Perm()&0o077 == 0
 }
 
 // remove removes the directory with all that is in it.

@@ -31,6 +31,7 @@ type globalFlags struct {
 
 // app is one command line: what it was given, and what was made of it so far.
 type app struct {
+	args           []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	flags          globalFlags

@@ -42,7 +42,7 @@ func newLog(w io.Writer, level, format string, debugTools bool) (*slog.Logger, e
 
 // isTerminal tells whether w is a terminal.
 func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

@@ -26,13 +26,15 @@ const (
 	exitInternal    = 125
 	exitRefused     = 126
 	exitInterrupted = 130
+	exitPipe        = 128 + 13 // as a program that SIGPIPE ended
 )
 
 // command runs one command line and returns the exit code.
 func command(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := withSignals(context.Background(), stderr)
+	ctx, broken, stop := withSignals(context.Background(), stderr)
 	defer stop()
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	stdout, stderr = watchPipe(stdout, broken), watchPipe(stderr, broken)
+	a := &app{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
 	defer a.close()
 	root := rootCommand(a)
 	root.SetArgs(args)
@@ -42,6 +44,8 @@ func command(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	var code exitCode
 	switch {
+	case context.Cause(ctx) == errOutputClosed:
+		return exitPipe
 	case err == nil:
 		return 0
 	case errors.As(err, &code):

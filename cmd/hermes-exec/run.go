@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,6 +46,13 @@ Ctrl-C interrupts the script; a second one kills it.`,
 			return a.run(cmd.Context(), f, cmd.Flags().Changed("code"), args)
 		},
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		err = fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
+		if slices.Contains(a.args, "--json") || slices.Contains(a.args, "--json-compat") {
+			err = errors.Join(err, a.print(failureJSON(err)))
+		}
+		return err
+	})
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows SCRIPT is the script's
 	flags.StringVarP(&f.code, "code", "c", "", "the script itself")
@@ -58,13 +67,6 @@ Ctrl-C interrupts the script; a second one kills it.`,
 
 func (a *app) run(ctx context.Context, f runFlags, inline bool, args []string) error {
 	asJSON := f.json || f.compat
-	print := func(r engine.Result) {
-		if f.compat {
-			fmt.Fprintf(a.stdout, "%s\n", r.CompatJSON())
-		} else {
-			fmt.Fprintf(a.stdout, "%s\n", r.JSON())
-		}
-	}
 	script, err := a.script(f, inline, args)
 	var s *engine.Session
 	if err == nil {
@@ -73,7 +75,7 @@ func (a *app) run(ctx context.Context, f runFlags, inline bool, args []string) e
 	if err != nil {
 		// With --json even a run that never began has its object on stdout.
 		if asJSON {
-			fmt.Fprintf(a.stdout, "%s\n", failureJSON(err))
+			err = errors.Join(err, a.print(failureJSON(err)))
 		}
 		return err
 	}
@@ -86,23 +88,39 @@ func (a *app) run(ctx context.Context, f runFlags, inline bool, args []string) e
 		}
 	}
 	r, err := s.Run(ctx, script)
-	if !f.quiet {
+	if !f.quiet && r.StderrLost == nil {
 		a.warn(r.Warnings[len(s.Warnings()):]...) // the session's own have been told
 	}
-	if asJSON {
-		if errors.Is(err, engine.ErrNoCode) {
-			fmt.Fprintf(a.stdout, "%s\n", failureJSON(err))
-		} else {
-			print(r)
-		}
-	} else if err == nil {
+	if r.StderrLost != nil { // saying so there might block
+		return exitCode(cmp.Or(resultCode(r), exitInternal))
+	}
+	var shown error
+	switch {
+	case asJSON && errors.Is(err, engine.ErrNoCode):
+		shown = a.print(failureJSON(err))
+	case f.compat:
+		shown = a.print(r.CompatJSON())
+	case f.json:
+		shown = a.print(r.JSON())
+	case err == nil:
 		a.summary(f, r)
+		if r.StdoutLost != nil {
+			shown = fmt.Errorf("not all output could be shown: %w", r.StdoutLost)
+		}
 	}
 	if err != nil {
-		return err
+		return errors.Join(err, shown)
 	}
 	if code := resultCode(r); code != 0 {
 		return exitCode(code)
+	}
+	return shown // a success nobody could see is none
+}
+
+// print writes one line of JSON.
+func (a *app) print(object []byte) error {
+	if _, err := fmt.Fprintf(a.stdout, "%s\n", object); err != nil {
+		return fmt.Errorf("the result could not be printed: %w", err)
 	}
 	return nil
 }

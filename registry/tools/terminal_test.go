@@ -258,19 +258,34 @@ time.sleep(300)`
 		if err := os.WriteFile(filepath.Join(b.dir, "stubborn.py"), []byte(stubborn), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got := b.call(registry.Model, map[string]any{"command": "echo first; python3 stubborn.py; echo never", "timeout": 2})
-		if got.Output != "first\n\n[Command timed out after 2s]" || got.ExitCode != 124 || got.Error != nil {
+		got := b.call(registry.Model, map[string]any{"command": "echo first; python3 stubborn.py; echo never", "timeout": 5})
+		if got.Output != "first\n\n[Command timed out after 5s]" || got.ExitCode != 124 || got.Error != nil {
 			t.Error(show(got))
 		}
 		b.wantDead("pid")
 	})
 }
 
+// startedBox tells when a command was started.
+type startedBox struct {
+	sandbox.Sandbox
+	started chan struct{}
+}
+
+func (b startedBox) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+	p, err := b.Sandbox.Start(ctx, cmd)
+	b.started <- struct{}{}
+	return p, err
+}
+
 func TestTerminalInterrupt(t *testing.T) {
 	b := newTerminalBox(t, Config{})
+	started := make(chan struct{}, 8)
+	b.session.box = startedBox{b.session.box, started}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		waitUntil(func() bool { _, err := os.Stat(filepath.Join(b.dir, "pid")); return err == nil })
+		<-started // an interrupt during the start leaves nothing to show
+		waitUntil(func() bool { pid, err := os.ReadFile(filepath.Join(b.dir, "pid")); return err == nil && len(pid) > 0 })
 		cancel()
 	}()
 	got := b.raw(ctx, registry.Model, `{"command":"echo before; echo $$ > pid; (sleep 300; true); sleep 300"}`)
