@@ -29,6 +29,10 @@ type Script struct {
 	// served it.
 	OnCall func(ToolCall)
 
+	// OnHeartbeat is told every 10 s that the script still runs, so that
+	// whoever watches for inactivity does not give up on it.
+	OnHeartbeat func(message string)
+
 	Interpreter string // "" lets the session's mode choose
 	Limits      Limits // zero fields mean the engine's
 }
@@ -135,6 +139,9 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 		return r, fmt.Errorf("run: start %s: %w", python.path, err)
 	}
 	started = true
+	if script.OnHeartbeat != nil {
+		go heartbeat(proc.Exited(), script.OnHeartbeat)
+	}
 	<-proc.Exited()
 	cause := context.Cause(ctx) // before the deferred ends add their own
 	clock.Stop()
