@@ -88,14 +88,11 @@ func (a *applier) replace(h Hunk) error {
 	} else {
 		c.new = withoutReturns(fresh)
 	}
+	last := end == len(f.lines)
+	c.closes = last && h.OldOpen && !h.NewOpen
 	with := c.carry(passage, eol)
-	if end == len(f.lines) {
-		switch {
-		case h.NewOpen && !h.OldOpen:
-			with = strings.TrimSuffix(with, orNewline(eol))
-		case h.OldOpen && !h.NewOpen && len(fresh) > 0 && !strings.HasSuffix(passage, "\n"):
-			with += orNewline(eol)
-		}
+	if last && h.NewOpen && !h.OldOpen {
+		with = strings.TrimSuffix(with, orNewline(eol))
 	}
 	a.splice(f.lines[at].start, f.lines[end-1].next, with, at, end, len(fresh))
 	if strategy.Looser(a.loosest) {

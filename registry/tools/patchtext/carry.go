@@ -13,6 +13,7 @@ type carrier struct {
 	ends     bool     // new ends with a line break
 	consumes bool     // old does
 	literal  bool     // new lines are taken as they are
+	closes   bool     // the last line gets a break, though the passage's has none
 }
 
 func newCarrier(old, new string) *carrier {
@@ -66,7 +67,7 @@ func (c *carrier) carry(passage, eol string) string {
 		switch {
 		case i < len(c.new)-1 || c.ends && !c.consumes:
 			b.WriteString(terminated)
-		case c.ends && strings.HasSuffix(passage, "\n"):
+		case c.ends && (c.closes || strings.HasSuffix(passage, "\n")):
 			b.WriteString(terminated)
 		}
 	}
