@@ -42,7 +42,7 @@ type CodeExecution struct {
 	MaxFrameBytes  int           // of one message between a script and the engine
 	Python         string        // interpreter, "" to find one
 	Policy         string        // profile or policy file, "" for the mode's own
-	AllowedTools   []string      // nil: the default grant; empty: none
+	AllowedTools   []string      // script tools besides the default seven
 	DenyRead       []string      // paths closed to scripts besides the secret places
 }
 

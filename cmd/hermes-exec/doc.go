@@ -4,5 +4,6 @@
 //
 // Exit codes: 0 success; the script's own code; 1 a tool call or health check
 // that failed; 124 timeout; 125 hermes-exec itself failed; 126 refused; 130
-// interrupted; 128+N a script ended by signal N.
+// interrupted; 141 the reader of the output went away; 128+N a script ended by
+// signal N.
 package main
