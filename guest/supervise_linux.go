@@ -37,9 +37,12 @@ func superviseOne() int {
 	runtime.LockOSThread() // the main process dies with this thread, see Pdeathsig
 	closeOnExec(control)
 	// Anyone of the same user may signal or trace us; make it harder.
+	var inherited []unix.Signal
 	for _, sig := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGALRM, unix.SIGVTALRM, unix.SIGPROF} {
-		ignore(sig)
+		if ignore(sig) {
+			inherited = append(inherited, sig)
+		}
 	}
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	if err := write(newFrame(kindHello).number(version).bytes()); err != nil {
@@ -61,7 +64,7 @@ func superviseOne() int {
 	}
 	pid, stage := 0, "guest"
 	if err == nil {
-		pid, stage, err = run(cmd, files)
+		pid, stage, err = run(cmd, files, inherited)
 	}
 	for _, fd := range files {
 		unix.Close(fd)
@@ -81,10 +84,16 @@ func superviseOne() int {
 
 // ignore ignores a signal. Unlike os/signal, which would, it needs no thread
 // and takes microseconds; the command does not inherit it, as ForkExec resets
-// every signal the runtime has once handled.
-func ignore(sig unix.Signal) {
-	action := [8]uintptr{1} // struct sigaction with SIG_IGN for a handler
-	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+// every signal the runtime has once handled. It reports whether the signal was
+// ignored before, as nohup leaves SIGHUP: then the runtime has not handled it.
+func ignore(sig unix.Signal) (before bool) { return handle(sig, sigIgnore) == sigIgnore }
+
+const sigDefault, sigIgnore = 0, 1
+
+func handle(sig unix.Signal, handler uintptr) (old uintptr) {
+	action, was := [8]uintptr{handler}, [8]uintptr{} // struct sigaction
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), uintptr(unsafe.Pointer(&was)), 8, 0, 0)
+	return was[0]
 }
 
 // closeOnExec marks every descriptor from first up: the command inherits none
@@ -223,8 +232,9 @@ func (s *supervisor) attend() {
 	}
 }
 
-// run starts the command in a session of its own. The stage tells what failed.
-func run(cmd Command, files []int) (pid int, stage string, err error) {
+// run starts the command in a session of its own, with no signal ignored, not
+// even those this process inherited so. The stage tells what failed.
+func run(cmd Command, files []int, inherited []unix.Signal) (pid int, stage string, err error) {
 	if err := unix.Chdir(cmd.Dir); err != nil {
 		return 0, "dir", err
 	}
@@ -232,6 +242,10 @@ func run(cmd Command, files []int) (pid int, stage string, err error) {
 	path, err := lookPath(cmd.Args[0], cmd.Env)
 	if err != nil {
 		return 0, "program", err
+	}
+	for _, sig := range inherited {
+		handle(sig, sigDefault)
+		defer ignore(sig)
 	}
 	pid, err = syscall.ForkExec(path, cmd.Args, &syscall.ProcAttr{
 		Env:   cmd.Env,
