@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -184,5 +185,23 @@ func TestResolveFollowsCwd(t *testing.T) {
 	}
 	if _, err := s.resolve(context.Background(), "~/.ssh/x", toWrite); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a refusal is %v, want a permission error", err)
+	}
+}
+
+// A name with a slash at its end is a directory's: nothing is written there,
+// and no file appears under the name without the slash.
+func TestTrailingSlashIsNoFile(t *testing.T) {
+	b := setup(t, nil)
+	b.file("f", "x\n")
+	for tool, in := range map[string]args{
+		"write_file": {"path": "new/", "content": "x"},
+		"patch":      {"mode": "patch", "patch": "*** Update File: f\n*** Move to: new/"},
+	} {
+		if got := b.call(model, tool, in); !strings.Contains(fmt.Sprint(got["error"]), "names a directory") {
+			t.Errorf("%s: %v", tool, got)
+		}
+		if _, err := os.Lstat(b.dir + "/new"); err == nil {
+			t.Errorf("%s made a file", tool)
+		}
 	}
 }
