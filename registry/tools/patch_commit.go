@@ -275,11 +275,11 @@ func (d *draft) result() patchResult {
 		if f.written() {
 			out.FilesModified = append(out.FilesModified, f.path)
 			if !f.existed {
-				out.FilesCreated = append(out.FilesCreated, f.name)
+				out.FilesCreated = append(out.FilesCreated, path.Clean(f.name))
 			}
 		}
 		if f.deleted() {
-			out.FilesDeleted = append(out.FilesDeleted, f.name)
+			out.FilesDeleted = append(out.FilesDeleted, path.Clean(f.name))
 		}
 	}
 	out.setDiff(d.shown(d.caller, patchtext.Diff(changes...)))

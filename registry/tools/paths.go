@@ -38,8 +38,8 @@ func (s *session) resolve(ctx context.Context, name string, in intent) (resolved
 	if err != nil {
 		return "", err
 	}
-	if in == toWrite && strings.HasSuffix(name, "/") {
-		return "", &shownError{"'" + name + "' names a directory: a file to write has no slash at its end", sandbox.ErrNotRegular}
+	if last := name[strings.LastIndexByte(name, '/')+1:]; in == toWrite && (last == "" || last == "." || last == "..") {
+		return "", &shownError{"'" + name + "' names a directory, not a file to write", sandbox.ErrNotRegular}
 	}
 	// /dev/stdin and its like lead somewhere harmless-looking.
 	if plain := path.Clean(filepath.ToSlash(full)); s.rules().device(plain) {
