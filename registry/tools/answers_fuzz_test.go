@@ -68,3 +68,39 @@ func FuzzWebSearchAnswer(f *testing.F) {
 		}
 	})
 }
+
+// Whatever a page holds and claims to be, the tool's answer is one JSON object.
+func FuzzWebExtractAnswer(f *testing.F) {
+	f.Add([]byte("<title>t</title><p>hello <b>there</b>"), "text/html; charset=utf-8", 200, true)
+	f.Add([]byte("\xff\xfe<\x00"), "text/html", 200, false)
+	f.Add([]byte("%PDF-1.4\n1 0 obj"), "application/pdf", 200, true)
+	f.Add([]byte(`{"a":"\ud800"}`), "application/json", 404, false)
+	var body atomic.Pointer[[]byte]
+	var kind atomic.Pointer[string]
+	var status atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", *kind.Load())
+		w.WriteHeader(int(status.Load()))
+		_, _ = w.Write(*body.Load())
+	}))
+	defer server.Close()
+	reg, err := registry.NewRegistry(webTools(newSession(setup(f, nil).box, Config{Web: WebConfig{AllowPrivate: true}}))...)
+	if err != nil {
+		f.Fatal(err)
+	}
+	in := json.RawMessage(`{"urls":["` + server.URL + `/page"]}`)
+	f.Fuzz(func(t *testing.T, page []byte, contentType string, code int, asScript bool) {
+		body.Store(&page)
+		kind.Store(&contentType)
+		status.Store(int64([]int{200, 203, 400, 404}[uint(code)%4]))
+		caller := registry.Caller{}
+		if asScript {
+			caller.Kind = registry.Script
+		}
+		var got struct{ Results []map[string]any }
+		answer := reg.Dispatch(t.Context(), caller, "web_extract", in)
+		if err := json.Unmarshal(answer, &got); err != nil || len(got.Results) != 1 {
+			t.Errorf("%v: %q", err, answer)
+		}
+	})
+}
