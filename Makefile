@@ -7,7 +7,7 @@ demo: build ## the main job on real input: scripts over this source tree
 	bin/hermes-exec --policy open run examples/survey.py .
 	bin/hermes-exec --policy open run examples/test_report.py ./registry ./envfilter ./output ./engine/approval ./config ./walk
 	bin/hermes-exec --policy open run examples/refactor.py .
-	bin/hermes-exec --policy open run examples/failing.py; test $$? -eq 1
+	bin/hermes-exec --policy open run examples/failing.py; code=$$?; echo "exit code $$code"; test $$code -eq 1
 test: check ## everything, as root also as an ordinary user
 	integration/test.sh
 check: ## formatting, vet, staticcheck, a tidy go.mod, and the other systems build
