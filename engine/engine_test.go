@@ -282,34 +282,43 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestCallsAfterTheEndAreRefused(t *testing.T) {
-	// A grandchild calls a tool after the main process has ended.
-	marker := filepath.Join(t.TempDir(), "answer")
-	r := run(t, `
-import os, sys, time
+	// A grandchild goes on calling after the main process has ended. What it
+	// sends before the engine can have heard of that may still be served; then
+	// it is refused. It has until SIGKILL, 200 ms, to write down how: on a
+	// machine so busy that it cannot, another one tries.
+	for range 5 {
+		marker := filepath.Join(t.TempDir(), "answer")
+		r := run(t, `
+import os, signal, sys, time
 import hermes_tools
 hermes_tools.read_file("warm")
+main = os.getpid()
 if os.fork() == 0:
     os.setsid()
-    import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    while os.getppid() == int(sys.argv[1] if len(sys.argv) > 2 else os.environ["MAIN"]):
-        time.sleep(0.005)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while os.getppid() == main:
+        time.sleep(0.001)
     try:
-        answer = repr(hermes_tools.read_file("late"))
+        while True:
+            hermes_tools.read_file("late")
     except Exception as e:
-        answer = type(e).__name__
-    open(`+"r'"+marker+"'"+`, "w").write(answer)
+        open(sys.argv[1], "w").write(type(e).__name__)
     os._exit(0)
-`, func(_ *Config, task *Task, s *Script) {
-		s.Code = "import os; os.environ['MAIN'] = str(os.getpid())\n" + s.Code
-	})
-	if r.Status != Success || r.ToolCallsMade != 1 {
-		t.Fatalf("got %s", r.JSON())
+`, func(_ *Config, _ *Task, s *Script) {
+			s.Args = []string{marker}
+			s.Limits.MaxToolCalls = 1 << 30
+		})
+		if r.Status != Success {
+			t.Fatalf("got %s", r.JSON())
+		}
+		if data, err := os.ReadFile(marker); err == nil {
+			if string(data) != "Disconnected" {
+				t.Errorf("refused by %s", data)
+			}
+			return
+		}
 	}
-	// The leftover may have been killed before it could ask; if it asked, it
-	// was refused.
-	if data, err := os.ReadFile(marker); err == nil && strings.Contains(string(data), "late") {
-		t.Errorf("a call after the end was served: %s", data)
-	}
+	t.Error("calls after the end were never refused")
 }
 
 func TestSessionCallsAsItsCaller(t *testing.T) {
