@@ -6,10 +6,18 @@ package sandbox
 type Policy struct {
 	Name string // as the user knows it: "sealed", "workspace", "open", a file's path
 
-	Read, Write         []string // allowed paths, absolute
-	DenyRead, DenyWrite []string // deny beats allow
-	Watch               []string // reported when changed
-	Network             Network
+	// Paths are absolute and literal; each stands for the whole tree below it.
+	// Deny beats allow. The scratch directory and, where a box is confined, a
+	// private /tmp are readable and writable without being named.
+	Read      []string // may be read
+	Write     []string // may be read and written
+	DenyRead  []string // hidden
+	DenyWrite []string // read-only even inside Write; what is missing cannot be made
+	// Private are directories of the box's own, such as caches: made for the
+	// box's user, 0700, when missing, then as Write.
+	Private []string
+	Watch   []string // reported when changed
+	Network Network
 
 	// Unconfined asks for no operating system confinement at all. Every other
 	// field is then without effect.
