@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 // the HOME contract, then what the task sets on purpose.
 func (e *Engine) sandboxEnv(passthrough, set []string) ([]string, error) {
 	env := envfilter.Environ(e.decide(passthrough))
-	env = homeEnv(env, e.cfg.HomeMode, e.cfg.HomeDir, inContainer())
+	env = homeEnv(env, e.cfg.HomeMode, e.cfg.HomeDir, getenv(e.cfg.Environ, "HERMES_REAL_HOME"), inContainer())
 	if e.cfg.Timezone != "" {
 		env = setenv(env, "TZ", e.cfg.Timezone)
 	}
@@ -54,29 +55,31 @@ func (s *Session) scriptEnv(scratch, socket, token string) []string {
 }
 
 // homeEnv applies terminal.home_mode. HERMES_REAL_HOME always names the user's
-// own home; HOME is $HERMES_HOME/home under "profile", and under "auto" inside
-// a container.
-func homeEnv(env []string, mode, hermesHome string, container bool) []string {
+// own home: what the engine was told of it, else its HOME, else the account's,
+// the first that is not $HERMES_HOME/home. HOME is $HERMES_HOME/home under
+// "profile", and under "auto" inside a container.
+func homeEnv(env []string, mode, hermesHome, told string, container bool) []string {
 	profile := ""
 	if hermesHome != "" {
 		profile = filepath.Join(hermesHome, "home")
 	}
 	home := getenv(env, "HOME")
-	real := home
-	if real == "" || real == profile {
-		real = "/tmp"
-		if h, err := os.UserHomeDir(); err == nil && h != profile {
-			real = h
-		}
+	isOwn := func(dir string) bool { return dir != "" && dir != profile }
+	real := "/tmp"
+	if isOwn(told) {
+		real = told
+	} else if isOwn(home) {
+		real = home
+	} else if account, err := user.Current(); err == nil && isOwn(account.HomeDir) {
+		real = account.HomeDir
 	}
 	env = setenv(env, "HERMES_REAL_HOME", real)
-	switch {
-	case mode == "profile", mode == "auto" && container:
+	if mode == "profile" || mode == "auto" && container {
 		if info, err := os.Stat(profile); profile != "" && err == nil && info.IsDir() {
 			return setenv(env, "HOME", profile)
 		}
 	}
-	if home != real {
+	if mode == "real" || !isOwn(home) {
 		return setenv(env, "HOME", real)
 	}
 	return env

@@ -15,8 +15,8 @@ import (
 
 // The reference's faults that concern a run, each with its wrong answer where
 // there is one. W7 to W10, S6 and S8 are about the wire: see package rpc. W14
-// is read_file's, S3 envfilter's; W2 to W4, S9, S10 and W15 are in this
-// package's reference tests.
+// is read_file's, S3 envfilter's; W2 to W4, S9, S10 and W15 are told with the
+// rows of TestReferenceRows that they are about.
 
 // W1: a background child that holds stdout made the reference wait and lose
 // the output.

@@ -1,161 +1,168 @@
 package engine
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/hermes-exec/hermes-exec/registry"
-	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// One case for each row of the reference's tables 1.1 (constants), 1.2 (tools)
-// and 1.4 (strings) that a run can show; rows about the wire, the filter and
-// the output pipeline have theirs in rpc, envfilter and output. "beaten" says
-// what is different on purpose.
+// row is one row of the reference's behaviour table, sections 1.1 to 1.10:
+// what users of the reference rely on, each shown by something that runs. The
+// cases stand in one file a section or two, rows_*_test.go.
+type row struct {
+	id     string // as in rowIDs
+	beaten string // what is different here on purpose; "" where the row is matched
+	test   func(t *testing.T)
+}
+
 func TestReferenceRows(t *testing.T) {
-	rows := []struct {
-		name, beaten string
-		code         string
-		setup        func(*Config, *Task, *Script)
-		check        func(t *testing.T, r Result)
+	wanted := map[string]bool{}
+	for id := range strings.Lines(strings.TrimSpace(rowIDs)) {
+		wanted[strings.TrimSpace(id)] = false
+	}
+	for _, section := range []struct {
+		rows       []row
+		concurrent bool // worth the race detector's time, which -short is for
 	}{
-		{name: "1.1 script timeout is configurable", code: "import time; time.sleep(60)",
-			setup: func(c *Config, _ *Task, _ *Script) { c.Limits.Timeout = time.Second },
-			check: func(t *testing.T, r Result) { wantStatus(t, r, TimedOut) }},
-		{name: "1.1 max tool calls", code: "import hermes_tools as h\nprint([('error' in h.read_file('x')) for _ in range(52)].index(True))",
-			check: func(t *testing.T, r Result) { wantOutput(t, r, "50\n") }},
-		{name: "1.1 stdout cap and split", code: "print('a' * 20000 + 'b' * 40000, end='')",
-			check: func(t *testing.T, r Result) {
-				if strings.Count(r.Output, "a") != 20_000+strings.Count("bytes total", "a") || strings.Count(r.Output, "b") != 30_000+strings.Count("bytes", "b") {
-					t.Errorf("%d a, %d b", strings.Count(r.Output, "a"), strings.Count(r.Output, "b"))
-				}
-			}},
-		{name: "1.1 stderr cap", beaten: "head and tail, with a notice, instead of a silent head", code: "import sys; sys.stderr.write('e' * 4000 + 'm' * 5000 + 't' * 6000)",
-			check: func(t *testing.T, r Result) {
-				if len(r.Stderr) > 10_200 || !strings.Contains(r.Stderr, "OUTPUT TRUNCATED - 5,000 bytes omitted out of 15,000 total") || !strings.HasSuffix(r.Stderr, "t") {
-					t.Errorf("%d bytes", len(r.Stderr))
-				}
-			}},
-		{name: "1.1 pipe reads", beaten: "what is in the pipe is read, not blocks of 4096", code: "import os, subprocess; os.write(1, b'x' * 5000); subprocess.Popen(['sleep', '600'])",
-			check: func(t *testing.T, r Result) { wantOutput(t, r, strings.Repeat("x", 5000)) }},
-		{name: "1.1 kill grace: SIGTERM first", code: "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: (print('cleaned up'), sys.exit(0)))\nprint('up')\ntime.sleep(60)",
-			setup: func(_ *Config, _ *Task, s *Script) { s.Limits.Timeout = time.Second },
-			check: func(t *testing.T, r Result) {
-				wantStatus(t, r, TimedOut)
-				if !strings.HasPrefix(r.Output, "up\ncleaned up\n") {
-					t.Errorf("output %q", r.Output)
-				}
-			}},
-		{name: "1.1 kill grace: SIGKILL after it", code: "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)",
-			setup: func(_ *Config, _ *Task, s *Script) {
-				s.Limits = Limits{Timeout: time.Second, Grace: 50 * time.Millisecond}
-			},
-			check: func(t *testing.T, r Result) {
-				wantStatus(t, r, TimedOut)
-				if *r.ExitCode != -9 {
-					t.Errorf("exit code %d", *r.ExitCode)
-				}
-			}},
-		{name: "1.1 connections", beaten: "any number, instead of the first alone", code: "import multiprocessing as m, hermes_tools as h\nh.read_file('x')\nwith m.get_context('fork').Pool(3) as p: print(len(p.map(h.read_file, 'abc')))",
-			check: func(t *testing.T, r Result) { wantOutput(t, r, "3\n") }},
-		{name: "1.1 args_preview is 80 characters, duration has two decimals", code: "import hermes_tools as h\nh.read_file('é' * 500)",
-			check: func(t *testing.T, r Result) {
-				c := r.ToolCalls[0]
-				if n := len([]rune(c.ArgsPreview)); n != 80 || fmt.Sprintf("%.2f", c.Duration) != fmt.Sprintf("%.2f", float64(int(c.Duration*100+0.5))/100) {
-					t.Errorf("%d characters, %v s", n, c.Duration)
-				}
-			}},
-		{name: "1.1 result cap", beaten: "a script gets all of a result up to the frame limit", code: "import hermes_tools as h\nprint(len(h.patch(300000)))",
-			check: func(t *testing.T, r Result) { wantOutput(t, r, "300000\n") }},
-		{name: "1.2 server re-checks the grant", code: "import hermes_tools as h\nprint(h._call('extra', {})['error'])",
-			check: func(t *testing.T, r Result) {
-				wantOutput(t, r, "Tool 'extra' is not available in execute_code. Available: patch, read_file, terminal, write_file\n")
-			}},
-		{name: "1.2 a tool that is not granted cannot be imported", code: "from hermes_tools import extra",
-			check: func(t *testing.T, r Result) {
-				wantStatus(t, r, Failed)
-				if !strings.Contains(r.Error, "ImportError") {
-					t.Error(r.Error)
-				}
-			}},
-		{name: "1.4 disallowed, limit, handler error", code: "import hermes_tools as h, json\nprint(json.dumps([h._call('nope', {}), h.write_file(), h.write_file()]))",
-			setup: func(_ *Config, _ *Task, s *Script) { s.Limits.MaxToolCalls = 1 },
-			check: func(t *testing.T, r Result) {
-				wantOutput(t, r, `[{"error": "Tool 'nope' is not available in execute_code. Available: patch, read_file, terminal, write_file"}, {"error": "disk on fire"}, {"error": "Tool call limit reached (1). No more tool calls allowed in this execution."}]`+"\n")
-				if r.ToolCallsMade != 1 {
-					t.Errorf("%d calls counted", r.ToolCallsMade)
-				}
-			}},
-		{name: "1.4 no calls at all", code: "import hermes_tools as h\nprint(h.read_file('x')['error'])",
-			setup: func(_ *Config, _ *Task, s *Script) { s.Limits.MaxToolCalls = NoToolCalls },
-			check: func(t *testing.T, r Result) {
-				wantOutput(t, r, "Tool call limit reached (0). No more tool calls allowed in this execution.\n")
-			}},
-		{name: "1.4 an unexpected argument", beaten: "named, instead of passed through", code: "import hermes_tools as h\nprint(h._call('read_file', {'text': 'x', 'force': True})['error'])",
-			check: func(t *testing.T, r Result) {
-				if !strings.Contains(r.Output, "force") {
-					t.Error(r.Output)
-				}
-			}},
-	}
-	for _, row := range rows {
-		t.Run(row.name, func(t *testing.T) { row.check(t, run(t, row.code, row.setup)) })
-	}
-}
-
-func wantStatus(t *testing.T, r Result, want Status) {
-	t.Helper()
-	if r.Status != want {
-		t.Errorf("got %s, want status %s", r.JSON(), want)
-	}
-}
-
-func wantOutput(t *testing.T, r Result, want string) {
-	t.Helper()
-	if r.Output != want || r.Status != Success {
-		t.Errorf("got %.300s %.300s, want %.300q", r.JSON(), r.Stderr, want)
-	}
-}
-
-// The execute_code tool as a model calls it: 1.3's rows about arguments.
-func TestReferenceExecuteCodeTool(t *testing.T) {
-	e := newEngine(t, nil)
-	s := open(t, e, Task{})
-	tool := func(find func(context.Context) (*Session, error)) *registry.Registry {
-		r, err := registry.NewRegistry(e.ExecuteCode(s.Granted(), find))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	here := tool(func(context.Context) (*Session, error) { return s, nil })
-	nowhere := tool(func(context.Context) (*Session, error) { return nil, fmt.Errorf("local: %w", sandbox.ErrUnavailable) })
-	for _, row := range []struct {
-		name, args, want string
-		tools            *registry.Registry
-	}{
-		{"no code", `{}`, `{"error":"No code provided."}`, here},
-		{"empty", `{"code":""}`, `{"error":"No code provided."}`, here},
-		{"white space", `{"code":" \n"}`, `{"error":"No code provided."}`, here},
-		{"null", `{"code":null}`, `{"error":"No code provided."}`, here},
-		{"unavailable", `{"code":"pass"}`, `{"error":"execute_code sandbox is unavailable in this environment. Use normal tool calls (terminal, read_file, write_file, ...) instead."}`, nowhere},
+		{constantRows(), true}, {toolRows(), false}, {resultRows(), false}, {stringRows(), false}, {stagingRows(), false},
+		{environRows(), false}, {processRows(), true}, {outputRows(), false}, {stubRows(), false}, {answerRows(), false}, {wireRows(), true},
 	} {
-		if got := string(row.tools.Dispatch(t.Context(), registry.Caller{}, "execute_code", json.RawMessage(row.args))); got != row.want {
-			t.Errorf("%s: got %s, want %s", row.name, got, row.want)
+		for _, r := range section.rows {
+			done, known := wanted[r.id]
+			if !known || done {
+				t.Errorf("row %q: known %v, has another case %v", r.id, known, done)
+			}
+			wanted[r.id] = true
+			t.Run(r.id, func(t *testing.T) {
+				if testing.Short() && !section.concurrent {
+					t.Skip("-short: nothing here is concurrent")
+				}
+				r.test(t)
+			})
 		}
 	}
-	// The reference answered a number with a Python traceback's text.
-	const fault = "AttributeError"
-	got := string(here.Dispatch(t.Context(), registry.Caller{}, "execute_code", json.RawMessage(`{"code":123}`)))
-	if strings.Contains(got, fault) || !strings.Contains(got, "'code' must be a string") {
-		t.Errorf("a number: %s", got)
-	}
-	var r Result
-	if err := json.Unmarshal(here.Dispatch(t.Context(), registry.Caller{}, "execute_code", json.RawMessage(`{"code":"print(6*7)"}`)), &r); err != nil || r.Output != "42\n" {
-		t.Errorf("got %+v, %v", r, err)
+	for id, done := range wanted {
+		if !done {
+			t.Errorf("row %q has no case", id)
+		}
 	}
 }
+
+// rowIDs names every row: section, number in it, subject.
+const rowIDs = `
+1.1/1 script timeout
+1.1/2 max tool calls
+1.1/3 stdout cap
+1.1/4 stdout split
+1.1/5 stderr cap
+1.1/6 pipe reads
+1.1/7 exit poll interval
+1.1/8 kill grace
+1.1/9 reader join after exit
+1.1/10 RPC accept poll
+1.1/11 RPC socket timeouts
+1.1/12 RPC recv chunk, backlog, connections
+1.1/13 remote request poll
+1.1/14 remote response poll
+1.1/15 remote exec timeouts
+1.1/16 interpreter probe
+1.1/17 args preview and duration
+1.1/18 heartbeat
+1.1/19 result cap
+1.2/1 the seven tools
+1.2/2 stubs are allowed and in the session
+1.2/3 tools a script never gets
+1.2/4 the server checks the grant again
+1.3/1 keys, their order, text as it is
+1.3/2 exit 0
+1.3/3 exit code and stderr
+1.3/4 exit code without stderr
+1.3/5 timeout
+1.3/6 interrupted
+1.3/7 no code
+1.3/8 unavailable
+1.3/9 guard denied
+1.3/10 internal error
+1.3/11 code that is no string
+1.3/12 remote without Python
+1.3/13 remote exit code
+1.3/14 remote exit 124 and 130
+1.3/15 remote timeout
+1.3/16 duration
+1.4/1 truncation notice
+1.4/2 disallowed tool
+1.4/3 call limit
+1.4/4 bad JSON line
+1.4/5 handler error
+1.4/6 lost server
+1.4/7 what the documentation promised
+1.5/1 staging directory
+1.5/2 socket
+1.5/3 argv
+1.5/4 stdio
+1.5/5 mode
+1.5/6 strict
+1.5/7 project working directory
+1.5/8 project Python
+1.5/9 working directory of tools
+1.6/1 passthrough first
+1.6/2 secret words drop
+1.6/3 safe names pass
+1.6/4 HERMES names pass
+1.6/5 Windows names
+1.6/6 the rest is dropped
+1.6/7 list of secret words
+1.6/8 list of safe prefixes
+1.6/9 list of HERMES names
+1.6/10 list of Windows essentials
+1.6/11 what is injected
+1.6/12 HOME contract
+1.6/13 what scripts miss
+1.6/14 same in both modes, none remotely
+1.7/1 session and group
+1.7/2 the wait: interrupt, deadline, heartbeat
+1.7/3 kill
+1.7/4 after the exit
+1.8/1 order of the steps
+1.8/2 ANSI
+1.8/3 redaction switch
+1.8/4 vendor prefixes
+1.8/5 assignments
+1.8/6 JSON fields
+1.8/7 authorization
+1.8/8 telegram
+1.8/9 private keys
+1.8/10 connection strings
+1.8/11 web tokens
+1.8/12 forms
+1.8/13 telephone numbers
+1.8/14 mask
+1.8/15 addresses of web pages
+1.9/1 imports
+1.9/2 functions sorted, payloads whole
+1.9/3 web_search
+1.9/4 web_extract
+1.9/5 read_file
+1.9/6 write_file
+1.9/7 search_files
+1.9/8 patch
+1.9/9 terminal
+1.9/10 json_parse and shell_quote
+1.9/11 retry
+1.9/12 _call and its lock
+1.9/13 return value
+1.9/14 answer of terminal
+1.9/15 answer of read_file
+1.9/16 answer of search_files
+1.9/17 answer of write_file
+1.9/18 answer of patch
+1.9/19 foreground limits of terminal
+1.10/1 framing
+1.10/2 requests and replies
+1.10/3 blank lines and pipelining
+1.10/4 order of the checks
+1.10/5 arguments a script cannot give
+1.10/6 standard output of handlers
+1.10/7 count and log
+1.10/8 throughput
+1.10/9 threads, forks, second connections
+`
