@@ -30,9 +30,14 @@ output              :
 walk                :
 engine/approval     :
 config              :
-guest               : sandbox output walk
+guest               : sandbox output walk guest/seccomp guest/landlock guest/files
+guest/files         : sandbox
+guest/seccomp       :
+guest/landlock      :
 sandbox/sandboxtest : sandbox output walk rpc
-backends/local      : sandbox output walk guest
+sandbox/policy      : sandbox
+backends/local      : sandbox output walk guest guest/files backends/local/guards
+backends/local/guards : sandbox
 registry/tools      : sandbox registry output walk engine/approval registry/tools/*
 registry/tools/patchtext :
 registry/tools/web       : registry/tools/pdftext
@@ -49,7 +54,7 @@ integration         :
 const sdks = `
 github.com/sirupsen/logrus : cmd/hermes-exec
 github.com/spf13/cobra     : cmd/hermes-exec
-go.yaml.in/yaml/v4         : config registry/tools
+go.yaml.in/yaml/v4         : config registry/tools sandbox/policy
 mvdan.cc/sh/v3             : engine/approval registry/tools
 `
 

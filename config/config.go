@@ -44,6 +44,7 @@ type CodeExecution struct {
 	Policy         string        // profile or policy file, "" for the mode's own
 	AllowedTools   []string      // script tools besides the default seven
 	DenyRead       []string      // paths closed to scripts besides the secret places
+	OpenGuards     []string      // guards of the policy that are open
 }
 
 // Terminal is about commands and the place where they run.
@@ -56,7 +57,7 @@ type Terminal struct {
 	HomeMode             string // auto, real or profile
 	ShellInitFiles       []string
 	AutoSourceBashrc     bool
-	Policy               string
+	Policy               string // of sessions opened to call terminal, "" for code_execution's
 }
 
 // ToolOutput bounds what tools show to a model.

@@ -74,6 +74,8 @@ code_execution:
   python: "3.11"
   allowed_tools: []
   deny_read: [.env, "no"]
+  open_guards: [npm]
+  policy: ./mine.yaml
 terminal:
   timeout: !!int "12"
   home_mode: profile-home
@@ -97,6 +99,7 @@ web: {backend: ''}
 	want.CodeExecution.Timeout = 7 * time.Second
 	want.CodeExecution.Mode, want.CodeExecution.MaxToolCalls, want.CodeExecution.Python = "strict", 9, "3.11"
 	want.CodeExecution.AllowedTools, want.CodeExecution.DenyRead = []string{}, []string{".env", "no"}
+	want.CodeExecution.OpenGuards, want.CodeExecution.Policy = []string{"npm"}, "./mine.yaml"
 	want.Terminal.Timeout, want.Terminal.HomeMode, want.Terminal.AutoSourceBashrc = 12*time.Second, "profile", false
 	want.Terminal.EnvPassthrough, want.Terminal.ShellInitFiles = []string{"A", "B_C"}, []string{"A", "B_C"}
 	want.Security.RedactSecrets = false
@@ -136,6 +139,9 @@ func TestMistakes(t *testing.T) {
 		{"terminal: {env_passthrough: [A=1]}", `item 1: want the name of a variable, got "A=1"`},
 		{"terminal: {env_passthrough: [A, ~]}", `item 2: want a string, got nothing`},
 		{"terminal: {env_passthrough: [[A]]}", `item 1: want a string, got a list`},
+		{"code_execution: {open_guards: npm}", `code_execution.open_guards: want a list, got the string "npm"`},
+		{"code_execution: {open_guard: []}", `code_execution.open_guard: unknown key; did you mean "open_guards"?`},
+		{"code_execution: {policy: [sealed]}", `code_execution.policy: want a string, got a list`},
 		{"terminal: {env_passthrough: ['']}", `item 1: want a string, got an empty one`},
 		{"security: {redact_secrets: 'false'}", `security.redact_secrets: want true or false, got the string "false"`},
 		{"security: {redact_secrets: 0}", `want true or false, got the number 0`},
@@ -336,6 +342,7 @@ func TestShowDefaults(t *testing.T) {
 		"tool_output.max_bytes": "50000", "tool_output.max_lines": "2000", "tool_output.max_line_length": "2000",
 		"security.redact_secrets": "true", "security.allow_private_urls": "false", "security.website_blocklist.enabled": "false",
 		"approvals.mode": "manual", "approvals.timeout": "60", "approvals.cron_mode": "deny", "approvals.gateway_timeout": "300",
+		"code_execution.policy": `""`, "code_execution.open_guards": "unset", "terminal.policy": `""`,
 		"file_read_max_chars": "100000", "file.fsync": "false", "web.backend": `""`,
 	}
 	for _, s := range Default().Show() {

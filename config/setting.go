@@ -28,6 +28,7 @@ func (c *Config) settings() []setting {
 		{"code_execution.policy", "", word{&code.Policy}},
 		{"code_execution.allowed_tools", "", list{&code.AllowedTools, nil}},
 		{"code_execution.deny_read", "", list{&code.DenyRead, nil}},
+		{"code_execution.open_guards", "", list{&code.OpenGuards, nil}},
 
 		{"terminal.backend", "TERMINAL_ENV", word{&term.Backend}},
 		{"terminal.cwd", "TERMINAL_CWD", word{&term.Cwd}},

@@ -5,6 +5,8 @@ import "os"
 const (
 	argv0     = "hermes-exec-guest"
 	supervise = "supervise"
+	confine   = "confine"
+	hold      = "hold"
 	// marker is set in a guest's own environment, never in a command's.
 	marker = "HERMES_EXEC_GUEST"
 )
@@ -16,11 +18,16 @@ func Main() {
 	if len(os.Args) != 2 || os.Args[0] != argv0 || os.Getenv(marker) == "" {
 		return
 	}
-	if os.Args[1] != supervise {
-		os.Stderr.WriteString(argv0 + ": unknown part " + os.Args[1] + "\n")
-		os.Exit(2)
+	switch os.Args[1] {
+	case supervise:
+		os.Exit(superviseOne())
+	case confine:
+		os.Exit(confineOne())
+	case hold:
+		os.Exit(holdOne())
 	}
-	os.Exit(superviseOne())
+	os.Stderr.WriteString(argv0 + ": unknown part " + os.Args[1] + "\n")
+	os.Exit(2)
 }
 
 // Inside reports whether this process was started to be a guest and its main

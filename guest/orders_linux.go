@@ -9,9 +9,11 @@ import (
 // The guest's end of the wire uses plain blocking calls: no poller, no thread
 // of the runtime's beyond the two that supervise.
 
-func write(b []byte) error {
+func write(b []byte) error { return writeTo(control, b) }
+
+func writeTo(fd int, b []byte) error {
 	for len(b) > 0 {
-		n, err := unix.SendmsgN(control, b, nil, nil, unix.MSG_NOSIGNAL)
+		n, err := unix.SendmsgN(fd, b, nil, nil, unix.MSG_NOSIGNAL)
 		if err == unix.EINTR {
 			continue
 		}
@@ -23,9 +25,9 @@ func write(b []byte) error {
 	return nil
 }
 
-func readFull(b []byte) error {
+func readFull(fd int, b []byte) error {
 	for len(b) > 0 {
-		n, err := unix.Read(control, b)
+		n, err := unix.Read(fd, b)
 		if err == unix.EINTR {
 			continue
 		}
@@ -40,15 +42,15 @@ func readFull(b []byte) error {
 	return nil
 }
 
-// receiveCommand reads the first order, which carries the command's
+// receiveCommand reads the first order on a wire, which carries the command's
 // descriptors.
-func receiveCommand() (Command, []int, error) {
+func receiveCommand(wire int) (Command, []int, error) {
 	var head [headerSize]byte
 	rights := make([]byte, unix.CmsgSpace(3*4))
 	n, rn, flags := 0, 0, 0
 	for {
 		var err error
-		n, rn, flags, _, err = unix.Recvmsg(control, head[:], rights, unix.MSG_CMSG_CLOEXEC)
+		n, rn, flags, _, err = unix.Recvmsg(wire, head[:], rights, unix.MSG_CMSG_CLOEXEC)
 		if err == unix.EINTR {
 			continue
 		}
@@ -71,7 +73,7 @@ func receiveCommand() (Command, []int, error) {
 	if err != nil || len(files) != 3 {
 		return Command{}, nil, errFrame
 	}
-	if err := readFull(head[n:]); err != nil {
+	if err := readFull(wire, head[n:]); err != nil {
 		return Command{}, nil, err
 	}
 	kind, size, err := header(head[:])
@@ -79,7 +81,7 @@ func receiveCommand() (Command, []int, error) {
 		return Command{}, nil, errFrame
 	}
 	body := make([]byte, size)
-	if err := readFull(body); err != nil {
+	if err := readFull(wire, body); err != nil {
 		return Command{}, nil, err
 	}
 	cmd, err := parseCommand(body)
@@ -89,7 +91,7 @@ func receiveCommand() (Command, []int, error) {
 // readOrder reads one of the orders that are a single number.
 func readOrder() (kind byte, n uint64, err error) {
 	var b [headerSize + 8]byte
-	if err := readFull(b[:]); err != nil {
+	if err := readFull(control, b[:]); err != nil {
 		return 0, 0, err
 	}
 	kind, size, err := header(b[:])

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +23,8 @@ const wakeEvery = 50 * time.Millisecond
 // Supervisor is the engine's end of one guest, good for one command. Signal,
 // End and Kill are safe for concurrent use; Next is for one goroutine.
 type Supervisor struct {
+	line
 	proc *os.Process
-	conn *os.File
-	in   *bufio.Reader
-	out  sync.Mutex // one frame at a time
 	reap func() (*os.ProcessState, error)
 	main identity
 }
@@ -70,14 +67,14 @@ func Spawn(path string) (*Supervisor, error) {
 		conn.Close()
 		return nil, fmt.Errorf("re-execute %s: %w", path, err)
 	}
-	return &Supervisor{proc: proc, conn: conn, in: bufio.NewReaderSize(conn, 512), reap: sync.OnceValues(proc.Wait)}, nil
+	return &Supervisor{line: newLine(conn), proc: proc, reap: sync.OnceValues(proc.Wait)}, nil
 }
 
 // Start runs the command with the three files as its standard streams; they
 // may be closed once it returned. The error is a *StartError when the command
 // could not be run, ErrGone when the guest had died before it heard of it,
 // ErrNoGuest, or the cause of ctx. After an error the guest is gone.
-func (s *Supervisor) Start(ctx context.Context, cmd Command, files [3]*os.File) (pid int, err error) {
+func (s *Supervisor) Start(ctx context.Context, cmd Command, files commandFiles) (pid int, err error) {
 	defer func() {
 		if err != nil {
 			// A program that is no guest may have started others.
@@ -85,59 +82,13 @@ func (s *Supervisor) Start(ctx context.Context, cmd Command, files [3]*os.File) 
 			_, _ = s.Close()
 		}
 	}()
-	message, err := cmd.frame()
-	if err != nil {
-		return 0, err
-	}
-	if err := s.conn.SetDeadline(time.Now().Add(greetWithin)); err != nil {
-		return 0, err
-	}
-	late := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		_ = s.conn.SetDeadline(time.Unix(1, 0))
-		close(late)
-	})
-	defer func() {
-		if !stop() {
-			<-late
-			if err != nil {
-				err = context.Cause(ctx)
-			}
-		}
-		if err == nil { // whoever cancels now is heard by End
-			err = s.conn.SetDeadline(time.Time{})
-		}
-	}()
 	defer s.wake()()
-	if err := s.sendCommand(message, files); err != nil {
+	pid, err = s.start(ctx, cmd, files)
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) {
 		return 0, s.notRun(err)
 	}
-	kind, p, err := s.receive()
-	if err != nil {
-		return 0, s.notRun(err)
-	}
-	if v := p.number(); kind != kindHello || p.end() != nil || v != version {
-		return 0, fmt.Errorf("the guest speaks another version (%q %d, want %d)", kind, v, version)
-	}
-	kind, p, err = s.receive()
-	if errors.Is(err, unix.ECONNRESET) {
-		return 0, s.notRun(err)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("the guest ended, maybe after the command: %w", err)
-	}
-	n, stage := p.number(), ""
-	if kind == kindFailed {
-		stage = p.text()
-	}
-	if p.end() != nil || (kind != kindRunning && kind != kindFailed) {
-		return 0, errFrame
-	}
-	if kind == kindFailed {
-		return 0, &StartError{Stage: stage, Errno: syscall.Errno(n)}
-	}
-	s.main.pid = int(n)
-	return int(n), nil
+	s.main.pid = pid
+	return pid, err
 }
 
 // notRun explains why a guest did not get the command. The system reports a
@@ -185,50 +136,6 @@ func (s *Supervisor) wake() (stop func()) {
 	}
 }
 
-func (s *Supervisor) sendCommand(message []byte, files [3]*os.File) error {
-	raw, err := s.conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	rights := unix.UnixRights(int(files[0].Fd()), int(files[1].Fd()), int(files[2].Fd()))
-	sent := 0
-	var sendErr error
-	err = raw.Write(func(fd uintptr) bool {
-		for {
-			sent, sendErr = unix.SendmsgN(int(fd), message, rights, nil, unix.MSG_NOSIGNAL)
-			if sendErr != unix.EINTR {
-				return sendErr != unix.EAGAIN
-			}
-		}
-	})
-	if err == nil {
-		err = sendErr
-	}
-	if err == nil && sent < len(message) {
-		_, err = s.conn.Write(message[sent:])
-	}
-	return err
-}
-
-func (s *Supervisor) receive() (byte, *payload, error) {
-	var head [headerSize]byte
-	if _, err := io.ReadFull(s.in, head[:]); err != nil {
-		return 0, nil, err
-	}
-	kind, size, err := header(head[:])
-	if err != nil {
-		return 0, nil, err
-	}
-	if size > maxOther {
-		return 0, nil, errFrame
-	}
-	body := make([]byte, size)
-	if _, err := io.ReadFull(s.in, body); err != nil {
-		return 0, nil, err
-	}
-	return kind, &payload{rest: body}, nil
-}
-
 // Next returns the next event: the main process's end, and that nothing is
 // left; one event may tell both. An error means that the guest died before it
 // had seen its tree end; what could still be found of it was killed.
@@ -263,13 +170,6 @@ func (s *Supervisor) Signal(sig syscall.Signal) error {
 func (s *Supervisor) End(grace time.Duration) error {
 	_ = s.proc.Signal(syscall.SIGCONT) // a script may have stopped its supervisor
 	return s.order(newFrame(kindEnd).number(uint64(max(grace, 0))).bytes())
-}
-
-func (s *Supervisor) order(b []byte) error {
-	s.out.Lock()
-	defer s.out.Unlock()
-	_, err := s.conn.Write(b)
-	return err
 }
 
 // Kill ends the guest itself, for when it does not obey. What it supervised is

@@ -58,7 +58,7 @@ func superviseOne() int {
 		s.attend()
 	}()
 	<-ready
-	cmd, files, rerr := receiveCommand()
+	cmd, files, rerr := receiveCommand(control)
 	if rerr != nil {
 		return 1 // the engine ended, or is none
 	}

@@ -163,7 +163,7 @@ func TestDecodeArguments(t *testing.T) {
 
 func TestArgumentErrorsAreMarked(t *testing.T) {
 	tool := theSeven()[1]
-	if _, err := tool.call(t.Context(), Caller{}, json.RawMessage(`{}`)); !errors.Is(err, ErrArguments) {
+	if _, err := tool.call(t.Context(), Caller{}, tool.Params, json.RawMessage(`{}`)); !errors.Is(err, ErrArguments) {
 		t.Errorf("got %v, want ErrArguments", err)
 	}
 }

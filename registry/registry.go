@@ -33,7 +33,7 @@ func NewRegistry(tools ...Tool) (*Registry, error) {
 			errs = append(errs, fmt.Errorf("registry: tool %q of toolset %q: the name is taken by toolset %q", t.Name, t.Toolset, other.Toolset))
 			continue
 		}
-		r.tools[t.Name] = t
+		r.tools[t.Name] = t.clone() // whoever made it may still change it
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -45,19 +45,19 @@ func NewRegistry(tools ...Tool) (*Registry, error) {
 // Names are the names of all tools, sorted.
 func (r *Registry) Names() []string { return slices.Clone(r.names) }
 
-// Tools are all tools, sorted by name.
+// Tools are copies of all tools, sorted by name.
 func (r *Registry) Tools() []Tool {
 	tools := make([]Tool, len(r.names))
 	for i, name := range r.names {
-		tools[i] = r.tools[name]
+		tools[i] = r.tools[name].clone()
 	}
 	return tools
 }
 
-// Get finds a tool by its exact name.
+// Get finds a copy of a tool by its exact name.
 func (r *Registry) Get(name string) (Tool, bool) {
 	t, ok := r.tools[name]
-	return t, ok
+	return t.clone(), ok
 }
 
 // Subset is the registry of just these tools; no names give an empty one. An
@@ -99,7 +99,7 @@ func (r *Registry) Dispatch(ctx context.Context, caller Caller, name string, arg
 			answer = crashed(cause)
 		}
 	}()
-	result, err := tool.call(ctx, caller, args)
+	result, err := tool.call(ctx, caller, tool.Params, args)
 	if err != nil {
 		text := sanitize(err.Error())
 		if text == "" {

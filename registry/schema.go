@@ -47,7 +47,11 @@ func (p Param) schema() object {
 		add("description", p.Doc)
 	}
 	if p.Items != "" {
-		add("items", object{{"type", p.Items}})
+		add("items", append(object{{"type", p.Items}}, contents(p.Items)...))
+	} else {
+		for _, kind := range p.Types {
+			s = append(s, contents(kind)...)
+		}
 	}
 	if len(p.Enum) > 0 {
 		add("enum", p.Enum)
@@ -68,6 +72,19 @@ func (p Param) schema() object {
 		add("nullable", true)
 	}
 	return s
+}
+
+// contents is what a type that holds others has to say of them, even when that
+// is nothing: some providers refuse a list without items and an object without
+// properties.
+func contents(kind string) object {
+	switch kind {
+	case "array":
+		return object{{"items", object{}}}
+	case "object":
+		return object{{"properties", object{}}}
+	}
+	return nil
 }
 
 // Declaration is the tool as the given kind of client wants to be told of it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 )
 
 // Tool is one thing that can be called: a declaration and a function. Make one
@@ -24,7 +25,23 @@ type Tool struct {
 	// Check reports why the tool cannot be used now; nil means that it can.
 	Check func(context.Context) error
 
-	call func(context.Context, Caller, json.RawMessage) (any, error)
+	call func(context.Context, Caller, []Param, json.RawMessage) (any, error)
+}
+
+// clone shares nothing with t that could be changed.
+func (t Tool) clone() Tool {
+	t.Params, t.RequiresEnv = slices.Clone(t.Params), slices.Clone(t.RequiresEnv)
+	for i := range t.Params {
+		p := &t.Params[i]
+		p.Types, p.Enum, p.Default = slices.Clone(p.Types), slices.Clone(p.Enum), slices.Clone(p.Default)
+		for _, bound := range []**float64{&p.Min, &p.Max} {
+			if *bound != nil {
+				v := **bound
+				*bound = &v
+			}
+		}
+	}
+	return t
 }
 
 // CallerKind says on whose behalf a tool is called.
@@ -62,10 +79,9 @@ func (c Caller) IsScript() bool { return c.Kind == Script }
 // New panics when In is not a struct or a tag cannot be understood: that is a
 // mistake in the program, found by the first test that touches the tool.
 func New[In, Out any](name, toolset, doc string, fn func(context.Context, Caller, In) (Out, error)) Tool {
-	params := paramsOf[In](name)
 	return Tool{
-		Name: name, Toolset: toolset, Doc: doc, Params: params,
-		call: func(ctx context.Context, caller Caller, args json.RawMessage) (any, error) {
+		Name: name, Toolset: toolset, Doc: doc, Params: paramsOf[In](name),
+		call: func(ctx context.Context, caller Caller, params []Param, args json.RawMessage) (any, error) {
 			var in In
 			if err := decodeArgs(name, params, caller, args, &in); err != nil {
 				return nil, err

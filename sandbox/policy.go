@@ -41,6 +41,7 @@ type ClauseName string
 // The clauses backends report on.
 const (
 	ClauseFiles     ClauseName = "files"
+	ClauseGuards    ClauseName = "guards" // DenyWrite inside Write: what is run or trusted later
 	ClauseNetwork   ClauseName = "network"
 	ClauseProcesses ClauseName = "processes"
 	ClauseSyscalls  ClauseName = "syscalls"

@@ -6,14 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/hermes-exec/hermes-exec/guest"
+	"github.com/hermes-exec/hermes-exec/guest/files"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
@@ -25,9 +28,11 @@ type box struct {
 	backend *Backend
 	info    sandbox.Info
 	env     []string
+	inside  confinement // nil in a box that is not confined, which has the next two
 	scratch *lockedDir
 	spare   spare
-	files   *files
+	files   sandbox.Files
+	tempDir string          // TMPDIR of every command, where /tmp cannot be written
 	closing context.Context // done when Close has begun: it closes the listeners
 	begin   context.CancelCauseFunc
 
@@ -42,6 +47,13 @@ type box struct {
 
 var _ sandbox.Sandbox = (*box)(nil)
 
+// confinement is what holds a confined box.
+type confinement interface {
+	command() (supervisor, error)
+	listen() (net.Listener, string, error)
+	close() error
+}
+
 func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	if err := usable(); err != nil {
 		return nil, err
@@ -50,33 +62,43 @@ func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbo
 	if err != nil {
 		return nil, err
 	}
-	scratch, err := b.makeScratch()
-	if err != nil {
-		return nil, err
-	}
-	id := spec.ID
-	if id == "" {
-		id = filepath.Base(scratch.path)
-	}
 	box := &box{
 		backend: b,
 		info: sandbox.Info{
-			ID: id, Backend: name, OS: runtime.GOOS, Arch: runtime.GOARCH,
-			Home: home(spec.Env), WorkDir: workDir, ScratchDir: scratch.path,
-			UID: os.Getuid(), Enforcement: enforcement(),
+			ID: spec.ID, Backend: name, OS: runtime.GOOS, Arch: runtime.GOARCH,
+			Home: home(spec.Env), WorkDir: workDir, UID: os.Getuid(),
 		},
 		env:       append([]string{}, spec.Env...),
-		scratch:   scratch,
-		spare:     spare{program: b.config.Guest},
-		files:     newFiles(),
 		processes: map[*process]struct{}{},
 	}
+	if spec.Policy.Unconfined {
+		err = box.unconfined()
+	} else {
+		err = box.confine(ctx, spec)
+	}
+	if err != nil {
+		return nil, err
+	}
 	box.closing, box.begin = context.WithCancelCause(context.WithoutCancel(ctx))
-	box.spare.make()
 	return box, nil
 }
 
-// enforcement is what is true of every box of this backend.
+// unconfined makes the parts of a box that is this machine as its user sees it.
+func (b *box) unconfined() (err error) {
+	if b.scratch, err = b.backend.makeScratch(); err != nil {
+		return err
+	}
+	b.info.ScratchDir, b.info.Enforcement = b.scratch.path, enforcement()
+	if b.info.ID == "" {
+		b.info.ID = filepath.Base(b.scratch.path)
+	}
+	b.files = files.New()
+	b.spare = spare{program: b.backend.config.Guest}
+	b.spare.make()
+	return nil
+}
+
+// enforcement is what is true of every box that is not confined.
 func enforcement() sandbox.Enforcement {
 	const why = "policy open"
 	e := sandbox.Enforcement{killClause()}
@@ -162,14 +184,15 @@ func (b *box) start(ctx context.Context, cmd sandbox.Cmd) (*process, error) {
 		return nil, errors.New("no program given")
 	case cmd.PTY != nil:
 		return nil, fmt.Errorf("a terminal: %w", sandbox.ErrUnsupported)
-	case cmd.Policy != nil:
-		if err := refusePolicy(cmd.Policy); err != nil {
-			return nil, err
-		}
+	case cmd.Policy != nil && (b.inside != nil || !cmd.Policy.Unconfined):
+		return nil, fmt.Errorf("a policy for one command: %w: open a box with it instead", sandbox.ErrPolicy)
 	}
 	run := guest.Command{Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env, Keep: cmd.Keep}
 	if run.Env == nil {
 		run.Env = b.env
+	}
+	if b.tempDir != "" {
+		run.Env = append(slices.DeleteFunc(slices.Clone(run.Env), func(v string) bool { return strings.HasPrefix(v, "TMPDIR=") }), "TMPDIR="+b.tempDir)
 	}
 	switch {
 	case run.Dir == "":
@@ -238,10 +261,15 @@ func (b *box) close(ctx context.Context) error {
 	})
 	b.using.Wait()
 	stop()
+	defer b.backend.forget(b)
+	if b.inside != nil {
+		if err := b.inside.close(); err != nil {
+			return fmt.Errorf("local: close: %w", err)
+		}
+		return nil
+	}
 	b.spare.close()
-	err := b.scratch.remove()
-	b.backend.forget(b)
-	if err != nil {
+	if err := b.scratch.remove(); err != nil {
 		return fmt.Errorf("local: close: remove scratch directory: %w", err)
 	}
 	return nil

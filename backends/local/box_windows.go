@@ -7,8 +7,13 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// buffers are of no use here.
-type buffers struct{}
+// buffers and host are of no use here.
+type (
+	buffers struct{}
+	host    struct{}
+)
+
+func (*host) close() {}
 
 func (b *Backend) create(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
 	return nil, fmt.Errorf("%w on Windows: use a container or ssh backend", sandbox.ErrUnavailable)

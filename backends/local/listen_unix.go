@@ -4,6 +4,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -19,7 +20,7 @@ func fits(dir string) bool { return len(filepath.Join(dir, socketName)) <= maxSo
 // listener is a socket with the directory made for it.
 type listener struct {
 	net.Listener
-	dir  *lockedDir
+	dir  *lockedDir // nil when it is in the scratch directory of a confined box
 	box  *box
 	once sync.Once
 
@@ -45,6 +46,13 @@ func (b *box) listen(ctx context.Context) (*listener, string, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, "", err
 	}
+	if b.inside != nil {
+		inner, path, err := b.inside.listen()
+		if err != nil {
+			return nil, "", err
+		}
+		return b.listener(ctx, inner, nil), path, nil
+	}
 	dir, err := b.listenDir()
 	if err != nil {
 		return nil, "", err
@@ -60,12 +68,17 @@ func (b *box) listen(ctx context.Context) (*listener, string, error) {
 		_ = dir.remove()
 		return nil, "", err
 	}
+	return b.listener(ctx, inner, dir), path, nil
+}
+
+// listener closes a socket when ctx is done or the box closes.
+func (b *box) listener(ctx context.Context, inner net.Listener, dir *lockedDir) *listener {
 	l := &listener{Listener: inner, dir: dir, box: b}
 	end := func() { l.Close() }
 	l.mu.Lock()
 	l.stop = []func() bool{context.AfterFunc(ctx, end), context.AfterFunc(b.closing, end)}
 	l.mu.Unlock()
-	return l, path, nil
+	return l
 }
 
 // Close closes the socket and removes it with its directory.
@@ -77,8 +90,8 @@ func (l *listener) Close() error {
 		}
 		l.mu.Unlock()
 		l.err = l.Listener.Close()
-		if err := l.dir.remove(); l.err == nil {
-			l.err = err
+		if l.dir != nil {
+			l.err = errors.Join(l.err, l.dir.remove())
 		}
 		l.box.using.Done()
 	})

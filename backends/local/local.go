@@ -44,6 +44,7 @@ type Backend struct {
 	mu     sync.Mutex
 	closed bool
 	swept  map[string]bool // directories that were looked through for garbage
+	host   host
 	boxes  map[sandbox.Sandbox]struct{}
 }
 
@@ -99,11 +100,8 @@ func (b *Backend) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbo
 
 // refuse tells why a box cannot be as asked.
 func refuse(spec sandbox.Spec) error {
-	if err := refusePolicy(&spec.Policy); err != nil {
-		return err
-	}
 	switch {
-	case spec.Resources != sandbox.Resources{}:
+	case spec.Policy.Unconfined && spec.Resources != sandbox.Resources{}:
 		return fmt.Errorf("resource limits %+v cannot be kept without confinement: %w", spec.Resources, sandbox.ErrPolicy)
 	case len(spec.Mounts) > 0:
 		return fmt.Errorf("%d mounts: %w: processes see this machine's files as they are", len(spec.Mounts), sandbox.ErrUnsupported)
@@ -111,18 +109,6 @@ func refuse(spec sandbox.Spec) error {
 		return fmt.Errorf("image %q: %w: it needs a container backend", spec.Image, sandbox.ErrUnsupported)
 	}
 	return nil
-}
-
-func refusePolicy(p *sandbox.Policy) error {
-	if p.Unconfined {
-		return nil
-	}
-	called := p.Name
-	if called == "" {
-		called = "unnamed"
-	}
-	return fmt.Errorf("policy %q asks for confinement, which this backend does not have (--policy open runs without): %w",
-		called, sandbox.ErrPolicy)
 }
 
 // Close ends every box. It may be repeated.
@@ -142,6 +128,7 @@ func (b *Backend) Close() error {
 		all.Go(func() { errs[i] = box.Close(ctx) })
 	}
 	all.Wait()
+	b.host.close()
 	return errors.Join(errs...)
 }
 

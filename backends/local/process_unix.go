@@ -30,7 +30,7 @@ const (
 // process is one command with everything it starts.
 type process struct {
 	box   *box
-	sup   *guest.Supervisor
+	sup   supervisor
 	pid   int
 	began time.Time
 	grace time.Duration
@@ -49,6 +49,17 @@ type process struct {
 }
 
 var _ sandbox.Process = (*process)(nil)
+
+// supervisor is what runs one command: guest.Supervisor, or in a confined box
+// guest.Remote.
+type supervisor interface {
+	Start(ctx context.Context, cmd guest.Command, files [3]*os.File) (pid int, err error)
+	Next() (guest.Event, error)
+	Signal(sig syscall.Signal) error
+	End(grace time.Duration) error
+	Kill()
+	Close() (*os.ProcessState, error)
+}
 
 // launch starts the command; the caller has registered it as a use of the box,
 // which ends with the process.
@@ -135,6 +146,15 @@ func (b *box) launch(ctx context.Context, cmd sandbox.Cmd, run guest.Command) (_
 // supervise runs the command under a guest.
 func (p *process) supervise(ctx context.Context, run guest.Command, files [3]*os.File) error {
 	p.began = time.Now()
+	if p.box.inside != nil {
+		sup, err := p.box.inside.command()
+		if err != nil {
+			return err
+		}
+		p.sup = sup
+		p.pid, err = sup.Start(ctx, run, files)
+		return explain(run, err)
+	}
 	sup, spare, err := p.box.spare.take()
 	if err != nil {
 		return err
@@ -176,7 +196,9 @@ func (p *process) follow(forget func() bool) {
 	if p.stdin != nil {
 		p.stdin.Close()
 	}
-	p.box.spare.again()
+	if p.box.inside == nil {
+		p.box.spare.again()
+	}
 	p.exit = sandbox.Exit{Code: event.Code, Signal: event.Signal}
 	if !event.Exited { // lost, or not to be killed
 		p.exit.Code = -1
@@ -192,7 +214,7 @@ func (p *process) follow(forget func() bool) {
 			p.use(event.Usage)
 		}
 	}
-	if err != nil && p.box.backend.config.Adopt {
+	if err != nil && p.box.inside == nil && p.box.backend.config.Adopt {
 		guest.KillAdopted()
 	}
 	switch {

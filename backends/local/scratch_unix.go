@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/hermes-exec/hermes-exec/guest/files"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
@@ -206,7 +207,7 @@ func isOurs(path string) bool {
 // remove removes the directory with all that is in it.
 func (d *lockedDir) remove() error {
 	defer d.lock.Close()
-	return newFiles().RemoveAll(context.Background(), d.path)
+	return files.New().RemoveAll(context.Background(), d.path)
 }
 
 // listenDir makes a directory whose path is short enough for a socket in it.

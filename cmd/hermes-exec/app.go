@@ -84,14 +84,6 @@ func (a *app) start() (*engine.Engine, error) {
 	if err := a.load(); err != nil {
 		return nil, err
 	}
-	if deny := a.cfg.CodeExecution.DenyRead; len(deny) > 0 {
-		return nil, fmt.Errorf("%w: code_execution.deny_read (%s) cannot be kept without confinement; remove it to run unconfined",
-			engine.ErrRefused, a.cfg.Origin("code_execution.deny_read"))
-	}
-	if p := a.cfg.Terminal.Policy; p != "" && p != "open" {
-		return nil, fmt.Errorf("%w: terminal.policy %q (%s) cannot be kept without confinement; only open can",
-			engine.ErrRefused, p, a.cfg.Origin("terminal.policy"))
-	}
 	environ := os.Environ()
 	declared := requiredEnv()
 	pass := append(append([]string(nil), a.cfg.Terminal.EnvPassthrough...), a.flags.pass...)
@@ -186,7 +178,8 @@ func (a *app) grant() []string {
 }
 
 // open opens the command's one session and tells what the user should know.
-func (a *app) open(ctx context.Context, quiet bool) (*engine.Session, error) {
+// tool is the one it is opened for, "" for scripts.
+func (a *app) open(ctx context.Context, quiet bool, tool string) (*engine.Session, error) {
 	e, err := a.start()
 	if err != nil {
 		return nil, err
@@ -198,10 +191,14 @@ func (a *app) open(ctx context.Context, quiet bool) (*engine.Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	p, env, err := a.policyOf(a.policyName(tool), dir)
+	if err != nil {
+		return nil, err
+	}
 	s, err := e.Open(ctx, engine.Task{
 		WorkDir: dir,
-		Policy:  policyOf(first(a.flags.policy, a.cfg.CodeExecution.Policy)),
-		Env:     a.flags.env,
+		Policy:  p,
+		Env:     append(env, a.flags.env...),
 		Tools:   a.grant(),
 		Caller:  registry.Shell,
 	})

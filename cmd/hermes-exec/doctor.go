@@ -73,7 +73,7 @@ func (a *app) diagnose(ctx context.Context) []section {
 	}
 
 	start := time.Now()
-	s, err := a.open(ctx, true)
+	s, err := a.open(ctx, true, "")
 	if err != nil {
 		add("Session", sandbox.Finding{Severity: sandbox.Failure, Subject: "session", Detail: err.Error(), Fix: "see the findings above"})
 		return report

@@ -43,7 +43,7 @@ failed · 126 refused · 130 interrupted · 128+N ended by signal N`,
 	flags.StringVar(&a.flags.home, "home", "", "HERMES_HOME: where config.yaml and .env are (default $HERMES_HOME, else ~/.hermes)")
 	flags.StringVar(&a.flags.logLevel, "log-level", "warn", "what to log to stderr: debug, info, warn or error")
 	flags.StringVar(&a.flags.logFormat, "log-format", "text", "text or json")
-	flags.StringVar(&a.flags.policy, "policy", "", "what the script may do; this version can only keep open: no confinement")
+	flags.StringVar(&a.flags.policy, "policy", "", "what the script may do: sealed, workspace, open, or a policy file (see hermes-exec policy)")
 	flags.StringVar(&a.flags.backend, "backend", "", "where to run (default: terminal.backend, else local)")
 	flags.StringVar(&a.flags.workdir, "workdir", "", "the session's working directory (default: terminal.cwd, else here)")
 	flags.StringArrayVar(&a.flags.env, "env", nil, "set NAME=value in the script's environment; may be repeated")
@@ -53,7 +53,7 @@ failed · 126 refused · 130 interrupted · 128+N ended by signal N`,
 	a.flags.toolsGiven = func() bool { return flags.Changed("tools") }
 	root.AddCommand(
 		runCommand(a), toolsCommand(a), stubCommand(a), envCommand(a),
-		configCommand(a), doctorCommand(a), versionCommand(),
+		configCommand(a), policyCommand(a), doctorCommand(a), versionCommand(),
 	)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())

@@ -71,7 +71,7 @@ func (a *app) run(ctx context.Context, f runFlags, inline bool, args []string) e
 	script, err := a.script(f, inline, args)
 	var s *engine.Session
 	if err == nil {
-		s, err = a.open(ctx, f.quiet)
+		s, err = a.open(ctx, f.quiet, "")
 	}
 	if err != nil {
 		// With --json even a run that never began has its object on stdout.

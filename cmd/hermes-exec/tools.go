@@ -133,7 +133,7 @@ the result is a failure.`,
 }
 
 func (a *app) call(ctx context.Context, name string, args json.RawMessage) error {
-	s, err := a.open(ctx, false)
+	s, err := a.open(ctx, false, name)
 	if err != nil {
 		return err
 	}

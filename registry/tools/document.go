@@ -12,6 +12,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/hermes-exec/hermes-exec/registry/tools/pdftext"
 )
 
 // Bounds on documents: compressed, unpacked, and the text they give. A small
@@ -49,6 +51,29 @@ func (d *document) extract(ext string, r io.ReaderAt, size int64) (err error) {
 		return d.word()
 	}
 	return d.excel()
+}
+
+// pdfText gives the text of a PDF, which its first bytes tell. An error is
+// in words for the reader.
+func pdfText(ctx context.Context, r io.ReaderAt, size int64) (string, error) {
+	if size > maxDocument {
+		return "", fmt.Errorf("it is a PDF of more than %d MiB", maxDocument>>20)
+	}
+	data := make([]byte, size)
+	n, err := r.ReadAt(data, 0)
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	_, text, err := pdftext.Extract(ctx, data[:n], maxText)
+	switch {
+	case errors.Is(err, pdftext.ErrEncrypted):
+		err = errors.New("it is an encrypted PDF")
+	case errors.Is(err, pdftext.ErrFormat):
+		err = errors.New("it is a damaged PDF")
+	case err == nil && text == "":
+		err = errors.New("it is a PDF that holds no text, perhaps pictures of pages")
+	}
+	return text, err
 }
 
 type document struct {

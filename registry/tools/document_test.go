@@ -4,7 +4,9 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -71,8 +73,61 @@ func TestReadDocuments(t *testing.T) {
 	matches(t, "no.ipynb", b.call(shell, "read_file", args{"path": "no.ipynb"}), args{"content": "1|plain", "extracted_document": nil})
 	b.file("no.docx", zipped(t, map[string]string{"x": "y"}))
 	matches(t, "no.docx", b.call(shell, "read_file", args{"path": "no.docx"}), args{"content": "", "error": "Binary file - cannot display as text…"})
-	b.file("p.pdf", "%PDF-1.7\n...")
-	matches(t, "p.pdf", b.call(shell, "read_file", args{"path": "p.pdf"}), args{"error": "Cannot read 'p.pdf' as text: it is a PDF…", "is_binary": true})
+}
+
+// pdfOf is a PDF of one page, drawn by content; more goes into its trailer.
+func pdfOf(content, more string) string {
+	return fmt.Sprintf("%%PDF-1.7\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n"+
+		"2 0 obj\n<</Type/Pages/Kids[3 0 R]/Count 1/Resources<</Font<</F 5 0 R>>>>>>\nendobj\n3 0 obj\n<</Type/Page/Parent 2 0 R/Contents 4 0 R>>\nendobj\n"+
+		"4 0 obj\n<</Length %d>>\nstream\n%s\nendstream\nendobj\n5 0 obj\n<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>\nendobj\n"+
+		"trailer<</Root 1 0 R%s>>\n%%%%EOF\n", len(content), content, more)
+}
+
+func TestReadPDF(t *testing.T) {
+	b := setup(t, func(c *Config) {
+		c.Redact = func(s string) string { return strings.ReplaceAll(s, "hunter22", "***") }
+	})
+	shell := registry.Caller{Kind: registry.Shell}
+	page := pdfOf("BT /F 12 Tf 72 700 Td (Hello) Tj 0 -20 Td (of hunter22) Tj 0 -20 Td (the end) Tj ET", "")
+	for _, name := range []string{"p.pdf", "named.txt"} { // its bytes tell
+		b.file(name, page)
+		matches(t, name, b.call(shell, "read_file", args{"path": name}),
+			args{"content": "1|Hello\n2|of ***\n3|the end", "total_lines": 3, "file_size": len(page), "extracted_document": true, "is_binary": false, "error": nil})
+		matches(t, name+" paged", b.call(shell, "read_file", args{"path": name, "offset": 2, "limit": 1}),
+			args{"content": "2|of ***", "truncated": true, "total_lines": 3})
+	}
+	// A script gets the file.
+	matches(t, "raw", b.call(script, "read_file", args{"path": "p.pdf", "limit": 0}), args{"content": page, "extracted_document": nil})
+	// A model is told once.
+	b.call(model, "read_file", args{"path": "p.pdf"})
+	matches(t, "again", b.call(model, "read_file", args{"path": "p.pdf"}), args{"status": "unchanged"})
+	for name, tt := range map[string]struct{ text, want string }{
+		"damaged.pdf":   {"%PDF-1.7\n...", "it is a damaged PDF."},
+		"encrypted.pdf": {pdfOf("BT /F 12 Tf (x) Tj ET", "/Encrypt<</Filter/Standard>>"), "it is an encrypted PDF."},
+		"blank.pdf":     {pdfOf("0 0 m 5 5 l S", ""), "it is a PDF that holds no text, perhaps pictures of pages."},
+	} {
+		b.file(name, tt.text)
+		matches(t, name, b.call(shell, "read_file", args{"path": name}),
+			args{"content": "", "file_size": len(tt.text), "is_binary": true, "extracted_document": nil, "error": "Cannot read '" + name + "' as text: " + tt.want})
+	}
+	b.file("large.pdf", page)
+	if err := os.Truncate(b.path("large.pdf"), maxDocument+1); err != nil {
+		t.Fatal(err)
+	}
+	matches(t, "large.pdf", b.call(shell, "read_file", args{"path": "large.pdf"}), args{"error": "Cannot read 'large.pdf' as text: it is a PDF of more than 32 MiB."})
+}
+
+// TestReadPDFBombs: a small PDF gives a bounded text, in bounded memory.
+func TestReadPDFBombs(t *testing.T) {
+	page := "BT /F 12 Tf (" + strings.Repeat("a", 1000) + ") Tj ET\n"
+	bomb := pdfOf(strings.Repeat(page, 12_000), "")
+	text, err := pdfText(t.Context(), strings.NewReader(bomb), int64(len(bomb)))
+	if err != nil || len(text) > maxText+100 || !strings.Contains(text, "[The PDF is too large: the rest, from page 1 of 1 on, was not read.]") {
+		t.Errorf("%d bytes of text, %v", len(text), err)
+	}
+	b := setup(t, nil)
+	b.file("bomb.pdf", bomb)
+	matches(t, "bomb.pdf", b.call(model, "read_file", args{"path": "bomb.pdf"}), args{"extracted_document": true, "total_lines": 3, "error": nil, "content": "1|" + strings.Repeat("a", 1000) + "…"})
 }
 
 // TestReadDocumentBombs: a small archive cannot make us unpack or build much.

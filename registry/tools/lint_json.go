@@ -98,9 +98,9 @@ func (c *jsonCheck) value() {
 	start := c.at
 	switch b := c.peek(); {
 	case b == '{':
-		c.object()
+		c.list('}', c.member)
 	case b == '[':
-		c.array()
+		c.list(']', c.value)
 	case b == '"':
 		c.str()
 	case b == '-' || b >= '0' && b <= '9':
@@ -116,33 +116,20 @@ func (c *jsonCheck) value() {
 	}
 }
 
-func (c *jsonCheck) object() {
+// list is what stands between brackets: items with commas between them.
+func (c *jsonCheck) list(end byte, item func()) {
 	c.at++
 	c.space()
 	for first := true; c.err == ""; first = false {
-		if c.peek() == '}' && (first || c.comments) {
+		if c.peek() == end && (first || c.comments) {
 			c.at++
 			return
 		}
-		if c.peek() != '"' {
-			c.fail("Expecting property name enclosed in double quotes", c.at)
-			return
-		}
-		c.str()
-		if c.err != "" {
-			return
-		}
-		if c.space(); c.peek() != ':' {
-			c.fail("Expecting ':' delimiter", c.at)
-			return
-		}
-		c.at++
-		c.space()
-		if c.value(); c.err != "" {
+		if item(); c.err != "" {
 			return
 		}
 		switch c.space(); c.peek() {
-		case '}':
+		case end:
 			c.at++
 			return
 		case ',':
@@ -154,28 +141,22 @@ func (c *jsonCheck) object() {
 	}
 }
 
-func (c *jsonCheck) array() {
+// member is one of an object's.
+func (c *jsonCheck) member() {
+	if c.peek() != '"' {
+		c.fail("Expecting property name enclosed in double quotes", c.at)
+		return
+	}
+	if c.str(); c.err != "" {
+		return
+	}
+	if c.space(); c.peek() != ':' {
+		c.fail("Expecting ':' delimiter", c.at)
+		return
+	}
 	c.at++
 	c.space()
-	for first := true; c.err == ""; first = false {
-		if c.peek() == ']' && (first || c.comments) {
-			c.at++
-			return
-		}
-		if c.value(); c.err != "" {
-			return
-		}
-		switch c.space(); c.peek() {
-		case ']':
-			c.at++
-			return
-		case ',':
-			c.at++
-			c.space()
-		default:
-			c.fail("Expecting ',' delimiter", c.at)
-		}
-	}
+	c.value()
 }
 
 func (c *jsonCheck) str() {

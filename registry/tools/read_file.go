@@ -23,7 +23,7 @@ import (
 const maxRaw = 16 << 20
 
 const readDoc = `Read a file (1-indexed lines). Returns dict with "content" and "total_lines".
-Long files are read in pages: ask for the lines from offset on, at most limit of them. When there is more, "truncated" is true and "hint" says where to go on. Lines come as "N|text", very long ones cut; other encodings than UTF-8 are recognised and named in "encoding"; the text of notebooks, Word and Excel files is extracted. Reading the same unchanged region again returns a note instead of the text.
+Long files are read in pages: ask for the lines from offset on, at most limit of them. When there is more, "truncated" is true and "hint" says where to go on. Lines come as "N|text", very long ones cut; other encodings than UTF-8 are recognised and named in "encoding"; the text of notebooks, Word, Excel and PDF files is extracted. Reading the same unchanged region again returns a note instead of the text.
 A script gets the exact text of those lines instead, with no numbers, cuts or repeats withheld, and limit=0 reads to the end; a file that is not UTF-8 comes with encoding "base64", the page's bytes encoded.`
 
 type readArgs struct {
@@ -209,10 +209,7 @@ func (s *session) render(ctx context.Context, in readArgs, resolved string, file
 	ext := strings.ToLower(path.Ext(resolved))
 	if isDocument(ext) {
 		if text, err := extractText(ctx, ext, file, size); err == nil {
-			out.Extracted = true
-			chars, err = s.number(ctx, in, strings.NewReader(text), int64(len(text)), textForm{}, &out)
-			out.FileSize = size
-			return out, chars, err
+			return s.renderText(ctx, in, text, size)
 		} else if ctx.Err() != nil {
 			return out, 0, err
 		} // not what its name says: look at the bytes
@@ -222,9 +219,14 @@ func (s *session) render(ctx context.Context, in readArgs, resolved string, file
 	if err != nil && err != io.EOF {
 		return out, 0, err
 	}
-	if strings.HasPrefix(string(head[:n]), "%PDF-") {
-		return readResult{FileSize: size, IsBinary: true, Error: "Cannot read '" + in.Path + "' as text: it is a PDF, and no reader for them is built in. " +
-			"Use the terminal (for example pdftotext)."}, 0, nil
+	if bytes.HasPrefix(head[:n], []byte("%PDF-")) {
+		text, err := pdfText(ctx, file, size)
+		if ctx.Err() != nil {
+			return out, 0, err
+		} else if err != nil {
+			return readResult{FileSize: size, IsBinary: true, Error: "Cannot read '" + in.Path + "' as text: " + err.Error() + "."}, 0, nil
+		}
+		return s.renderText(ctx, in, text, size)
 	}
 	form := sniff(head[:n])
 	if form.binary {
@@ -241,6 +243,13 @@ func (s *session) render(ctx context.Context, in readArgs, resolved string, file
 		out = readResult{}
 		chars, err = s.number(ctx, in, file, size, legacy(sample[:n]), &out)
 	}
+	return out, chars, err
+}
+
+// renderText makes the view of what was extracted from a file of some size.
+func (s *session) renderText(ctx context.Context, in readArgs, text string, size int64) (out readResult, chars int, err error) {
+	chars, err = s.number(ctx, in, strings.NewReader(text), int64(len(text)), textForm{}, &out)
+	out.Extracted, out.FileSize = true, size
 	return out, chars, err
 }
 

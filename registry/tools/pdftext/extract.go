@@ -15,8 +15,8 @@ const (
 	maxArgs   = 1024 // of one operator
 )
 
-// Extract is the text of a PDF, page by page, and its title. No more than limit
-// bytes are returned; a note in the text says when there was more. data is
+// Extract is the text of a PDF, page by page, and its title. The text is cut at
+// limit bytes, about, and ends in a note when there was more. data is
 // only read. An error is ErrFormat, ErrEncrypted or ctx's cause.
 func Extract(ctx context.Context, data []byte, limit int) (title, body string, err error) {
 	f, err := open(ctx, data)
@@ -275,10 +275,12 @@ func (w *writer) move(x, y float64) {
 // show draws a string.
 func (w *writer) show(o object) {
 	t, is := o.(text)
-	if !is || w.font == nil || len(t) == 0 {
+	if !is || w.font == nil || len(t) == 0 || w.room <= 0 {
 		return
 	}
+	before := w.out.Len()
 	w.place()
+	w.room -= w.out.Len() - before
 	w.font.each(t, func(s string, width float64, space bool) {
 		if w.room -= len(s); w.room < 0 {
 			return

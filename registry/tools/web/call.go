@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,9 +20,9 @@ import (
 type call struct {
 	path   string
 	query  url.Values        // a GET when there is no body
-	header map[string]string // beside the usual ones; holds the key
+	header map[string]string // beside the usual ones and the key
 	body   any
-	limit  time.Duration // for all attempts together
+	limit  time.Duration // for all attempts together; 0 means longCall
 }
 
 const (
@@ -29,9 +30,10 @@ const (
 	shortCall = 15 * time.Second
 )
 
-// ask sends a call and reads the answer, one JSON object, into out.
+// ask sends a call and reads the answer, one JSON object, into out. A user name
+// and a password in the account's address travel as a header, as net/http has it.
 func (c *Client) ask(ctx context.Context, a *account, what call, out any) error {
-	limit := c.callTime(what.limit)
+	limit := c.callTime(cmp.Or(what.limit, longCall))
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
 	method, body := http.MethodGet, []byte(nil)
@@ -54,6 +56,9 @@ func (c *Client) ask(ctx context.Context, a *account, what call, out any) error 
 		if body != nil {
 			req.Header.Set("Content-Type", "application/json")
 		}
+		if a.tok != "" {
+			req.Header.Set(a.header, a.prefix+a.tok)
+		}
 		for name, value := range what.header {
 			req.Header.Set(name, value)
 		}
@@ -75,6 +80,24 @@ func (c *Client) ask(ctx context.Context, a *account, what call, out any) error 
 		return problem(fmt.Sprintf("%s sent more than %d MiB.", a.name, maxBody>>20))
 	}
 	return a.parse(answer, out)
+}
+
+// results is an answer that says nothing without its list, which may be empty.
+type results[R any] struct {
+	Results *[]R
+}
+
+func (r *results[R]) absent() bool { return r.Results == nil }
+
+// askResults is ask for an answer of which results are a part.
+func (c *Client) askResults(ctx context.Context, a *account, what call, out interface{ absent() bool }) error {
+	if err := c.ask(ctx, a, what, out); err != nil {
+		return err
+	}
+	if out.absent() {
+		return missing(a, "results")
+	}
+	return nil
 }
 
 // parse reads exactly one JSON object.

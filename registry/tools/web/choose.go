@@ -15,19 +15,36 @@ type backend struct {
 	key, base, home string
 	// keyless says that an address alone will do.
 	keyless bool
-	search  func(context.Context, *Client, *account, string, int) ([]Hit, error)
-	extract func(context.Context, *Client, *account, []string) ([]Page, error)
+	// header carries the key, behind prefix.
+	header, prefix string
+	search         func(context.Context, *Client, *account, string, int) ([]Hit, error)
+	extract        func(context.Context, *Client, *account, []string) ([]Page, error) // nil: it cannot
 }
 
 // backends are in the order in which the environment chooses.
 func backends() []backend {
 	return []backend{
-		{"tavily", "TAVILY_API_KEY", "TAVILY_BASE_URL", "https://api.tavily.com", false, tavilySearch, tavilyExtract},
-		{"exa", "EXA_API_KEY", "EXA_BASE_URL", "https://api.exa.ai", false, exaSearch, exaExtract},
-		{"parallel", "PARALLEL_API_KEY", "PARALLEL_BASE_URL", "https://api.parallel.ai", false, parallelSearch, parallelExtract},
-		{"firecrawl", "FIRECRAWL_API_KEY", "FIRECRAWL_API_URL", "https://api.firecrawl.dev", true, firecrawlSearch, firecrawlExtract},
-		{"searxng", "", "SEARXNG_URL", "", true, searxngSearch, nil},
-		{"brave-free", "BRAVE_SEARCH_API_KEY", "BRAVE_SEARCH_BASE_URL", "https://api.search.brave.com", false, braveSearch, nil},
+		{
+			name: "tavily", key: "TAVILY_API_KEY", base: "TAVILY_BASE_URL", home: "https://api.tavily.com",
+			header: "Authorization", prefix: "Bearer ", search: tavilySearch, extract: tavilyExtract,
+		},
+		{
+			name: "exa", key: "EXA_API_KEY", base: "EXA_BASE_URL", home: "https://api.exa.ai",
+			header: "X-Api-Key", search: exaSearch, extract: exaExtract,
+		},
+		{
+			name: "parallel", key: "PARALLEL_API_KEY", base: "PARALLEL_BASE_URL", home: "https://api.parallel.ai",
+			header: "X-Api-Key", search: parallelSearch, extract: parallelExtract,
+		},
+		{
+			name: "firecrawl", key: "FIRECRAWL_API_KEY", base: "FIRECRAWL_API_URL", home: "https://api.firecrawl.dev", keyless: true,
+			header: "Authorization", prefix: "Bearer ", search: firecrawlSearch, extract: firecrawlExtract,
+		},
+		{name: "searxng", base: "SEARXNG_URL", keyless: true, search: searxngSearch},
+		{
+			name: "brave-free", key: "BRAVE_SEARCH_API_KEY", base: "BRAVE_SEARCH_BASE_URL", home: "https://api.search.brave.com",
+			header: "X-Subscription-Token", search: braveSearch,
+		},
 	}
 }
 

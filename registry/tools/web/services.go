@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,10 +13,6 @@ import (
 	"strings"
 	"sync"
 )
-
-func bearer(a *account) map[string]string {
-	return map[string]string{"Authorization": "Bearer " + a.tok}
-}
 
 // missing is the answer that lacks what it is about.
 func missing(a *account, field string) error {
@@ -31,49 +28,45 @@ func failure(a *account, parts ...string) error {
 	return problem(text)
 }
 
-func tavilySearch(ctx context.Context, c *Client, a *account, query string, limit int) ([]Hit, error) {
-	var out struct {
-		Results *[]struct{ Title, URL, Content string }
+// hitsOf turns what a service found into hits.
+func hitsOf[R any](found []R, hit func(R) Hit) []Hit {
+	hits := make([]Hit, len(found))
+	for i, r := range found {
+		hits[i] = hit(r)
 	}
-	err := c.ask(ctx, a, call{path: "search", header: bearer(a), limit: longCall, body: map[string]any{
+	return hits
+}
+
+type tavilyResult struct {
+	Title, URL, Content string
+	Raw                 string `json:"raw_content"`
+}
+
+func tavilySearch(ctx context.Context, c *Client, a *account, query string, limit int) ([]Hit, error) {
+	var out results[tavilyResult]
+	err := c.askResults(ctx, a, call{path: "search", body: map[string]any{
 		"query": query, "max_results": min(limit, 20), "include_raw_content": false, "include_images": false,
 	}}, &out)
-	if err == nil && out.Results == nil {
-		err = missing(a, "results")
-	}
 	if err != nil {
 		return nil, err
 	}
-	var hits []Hit
-	for _, r := range *out.Results {
-		hits = append(hits, Hit{Title: r.Title, URL: r.URL, Description: r.Content})
-	}
-	return hits, nil
+	return hitsOf(*out.Results, func(r tavilyResult) Hit { return Hit{Title: r.Title, URL: r.URL, Description: r.Content} }), nil
 }
 
 func tavilyExtract(ctx context.Context, c *Client, a *account, urls []string) ([]Page, error) {
 	var out struct {
-		Results *[]struct {
-			Title, URL, Content string
-			Raw                 string `json:"raw_content"`
-		}
+		results[tavilyResult]
 		Failed []struct{ URL, Error string } `json:"failed_results"`
 	}
-	err := c.ask(ctx, a, call{path: "extract", header: bearer(a), limit: longCall, body: map[string]any{
+	err := c.askResults(ctx, a, call{path: "extract", body: map[string]any{
 		"urls": urls, "include_images": false, "format": "markdown",
 	}}, &out)
-	if err == nil && out.Results == nil {
-		err = missing(a, "results")
-	}
 	if err != nil {
 		return nil, err
 	}
 	var found []Page
 	for _, r := range *out.Results {
-		if r.Raw == "" {
-			r.Raw = r.Content
-		}
-		found = append(found, Page{URL: r.URL, Title: r.Title, Content: r.Raw})
+		found = append(found, Page{URL: r.URL, Title: r.Title, Content: cmp.Or(r.Raw, r.Content)})
 	}
 	for _, f := range out.Failed {
 		found = append(found, Page{URL: f.URL, Err: failure(a, f.Error)})
@@ -81,36 +74,27 @@ func tavilyExtract(ctx context.Context, c *Client, a *account, urls []string) ([
 	return place(urls, found), nil
 }
 
+type exaResult struct {
+	ID, Title, URL, Text string
+	Highlights           []string
+}
+
 func exaSearch(ctx context.Context, c *Client, a *account, query string, limit int) ([]Hit, error) {
-	var out struct {
-		Results *[]struct {
-			Title, URL, Text string
-			Highlights       []string
-		}
-	}
-	err := c.ask(ctx, a, call{path: "search", header: map[string]string{"X-Api-Key": a.tok}, limit: longCall, body: map[string]any{
+	var out results[exaResult]
+	err := c.askResults(ctx, a, call{path: "search", body: map[string]any{
 		"query": query, "numResults": limit, "contents": map[string]any{"highlights": true},
 	}}, &out)
-	if err == nil && out.Results == nil {
-		err = missing(a, "results")
-	}
 	if err != nil {
 		return nil, err
 	}
-	var hits []Hit
-	for _, r := range *out.Results {
-		about := strings.Join(r.Highlights, " ")
-		if about == "" {
-			about = r.Text
-		}
-		hits = append(hits, Hit{Title: r.Title, URL: r.URL, Description: about})
-	}
-	return hits, nil
+	return hitsOf(*out.Results, func(r exaResult) Hit {
+		return Hit{Title: r.Title, URL: r.URL, Description: cmp.Or(strings.Join(r.Highlights, " "), r.Text)}
+	}), nil
 }
 
 func exaExtract(ctx context.Context, c *Client, a *account, urls []string) ([]Page, error) {
 	var out struct {
-		Results  *[]struct{ ID, URL, Title, Text string }
+		results[exaResult]
 		Statuses []struct {
 			ID, Status string
 			Error      struct {
@@ -119,21 +103,15 @@ func exaExtract(ctx context.Context, c *Client, a *account, urls []string) ([]Pa
 			}
 		}
 	}
-	err := c.ask(ctx, a, call{path: "contents", header: map[string]string{"X-Api-Key": a.tok}, limit: longCall, body: map[string]any{
-		"urls": urls, "text": true,
-	}}, &out)
-	if err == nil && out.Results == nil {
-		err = missing(a, "results")
-	}
+	err := c.askResults(ctx, a, call{path: "contents", body: map[string]any{"urls": urls, "text": true}}, &out)
 	if err != nil {
 		return nil, err
 	}
 	var found []Page
 	for _, r := range *out.Results {
 		p := Page{URL: r.URL, Title: r.Title, Content: r.Text}
-		if slices.Contains(urls, r.ID) && r.ID != r.URL { // asked for under this name
-			found = append(found, Page{URL: r.ID, Title: p.Title, Content: p.Content})
-			continue
+		if slices.Contains(urls, r.ID) { // asked for under this name
+			p.URL = r.ID
 		}
 		found = append(found, p)
 	}
@@ -150,67 +128,50 @@ func exaExtract(ctx context.Context, c *Client, a *account, urls []string) ([]Pa
 }
 
 // parallelHeader names the version of the interface that the requests are for.
-func parallelHeader(a *account) map[string]string {
-	return map[string]string{"X-Api-Key": a.tok, "Parallel-Beta": "search-extract-2025-10-10"}
+func parallelHeader() map[string]string {
+	return map[string]string{"Parallel-Beta": "search-extract-2025-10-10"}
+}
+
+type parallelResult struct {
+	Title, URL string
+	Full       string `json:"full_content"`
+	Excerpts   []string
 }
 
 func parallelSearch(ctx context.Context, c *Client, a *account, query string, limit int) ([]Hit, error) {
-	mode := strings.ToLower(c.env(searchMode))
-	if mode == "" {
-		mode = "agentic"
-	}
+	mode := cmp.Or(strings.ToLower(c.env(searchMode)), "agentic")
 	if !slices.Contains([]string{"agentic", "one-shot", "fast"}, mode) {
 		return nil, problem(fmt.Sprintf("%s is %q; it can be agentic, one-shot or fast.", searchMode, oneLine(mode)))
 	}
-	var out struct {
-		Results *[]struct {
-			Title, URL string
-			Excerpts   []string
-		}
-	}
-	err := c.ask(ctx, a, call{path: "v1beta/search", header: parallelHeader(a), limit: longCall, body: map[string]any{
+	var out results[parallelResult]
+	err := c.askResults(ctx, a, call{path: "v1beta/search", header: parallelHeader(), body: map[string]any{
 		"objective": query, "search_queries": []string{query}, "mode": mode, "max_results": min(limit, 20),
 	}}, &out)
-	if err == nil && out.Results == nil {
-		err = missing(a, "results")
-	}
 	if err != nil {
 		return nil, err
 	}
-	var hits []Hit
-	for _, r := range *out.Results {
-		hits = append(hits, Hit{Title: r.Title, URL: r.URL, Description: strings.Join(r.Excerpts, " ")})
-	}
-	return hits, nil
+	return hitsOf(*out.Results, func(r parallelResult) Hit {
+		return Hit{Title: r.Title, URL: r.URL, Description: strings.Join(r.Excerpts, " ")}
+	}), nil
 }
 
 func parallelExtract(ctx context.Context, c *Client, a *account, urls []string) ([]Page, error) {
 	var out struct {
-		Results *[]struct {
-			Title, URL string
-			Full       string `json:"full_content"`
-			Excerpts   []string
-		}
+		results[parallelResult]
 		Errors []struct {
 			URL, Content string
 			Type         string `json:"error_type"`
 		}
 	}
-	err := c.ask(ctx, a, call{path: "v1beta/extract", header: parallelHeader(a), limit: longCall, body: map[string]any{
+	err := c.askResults(ctx, a, call{path: "v1beta/extract", header: parallelHeader(), body: map[string]any{
 		"urls": urls, "full_content": true, "excerpts": false,
 	}}, &out)
-	if err == nil && out.Results == nil {
-		err = missing(a, "results")
-	}
 	if err != nil {
 		return nil, err
 	}
 	var found []Page
 	for _, r := range *out.Results {
-		if r.Full == "" {
-			r.Full = strings.Join(r.Excerpts, "\n\n")
-		}
-		found = append(found, Page{URL: r.URL, Title: r.Title, Content: r.Full})
+		found = append(found, Page{URL: r.URL, Title: r.Title, Content: cmp.Or(r.Full, strings.Join(r.Excerpts, "\n\n"))})
 	}
 	for _, e := range out.Errors {
 		found = append(found, Page{URL: e.URL, Err: failure(a, e.Type, e.Content)})
@@ -218,12 +179,10 @@ func parallelExtract(ctx context.Context, c *Client, a *account, urls []string) 
 	return place(urls, found), nil
 }
 
-func firecrawlHeader(a *account) map[string]string {
-	if a.tok == "" { // one's own needs none
-		return nil
-	}
-	return bearer(a)
-}
+// described is a hit as several services name its parts.
+type described struct{ Title, URL, Description string }
+
+func (d described) hit() Hit { return Hit{Title: d.Title, URL: d.URL, Description: d.Description} }
 
 func firecrawlSearch(ctx context.Context, c *Client, a *account, query string, limit int) ([]Hit, error) {
 	var out struct {
@@ -231,27 +190,20 @@ func firecrawlSearch(ctx context.Context, c *Client, a *account, query string, l
 		Error   string
 		Data    json.RawMessage
 	}
-	err := c.ask(ctx, a, call{path: "v2/search", header: firecrawlHeader(a), limit: longCall, body: map[string]any{
-		"query": query, "limit": limit,
-	}}, &out)
+	err := c.ask(ctx, a, call{path: "v2/search", body: map[string]any{"query": query, "limit": limit}}, &out)
 	if err != nil {
 		return nil, err
 	}
 	if !out.Success {
 		return nil, problem(a.scrub(strings.TrimSpace(a.name + " failed: " + oneLine(out.Error))))
 	}
-	type result struct{ Title, URL, Description string }
-	var data struct{ Web []result }
-	if list := []result(nil); json.Unmarshal(out.Data, &list) == nil { // as version 1 has it
+	var data struct{ Web []described }
+	if list := []described(nil); json.Unmarshal(out.Data, &list) == nil { // as version 1 has it
 		data.Web = list
 	} else if err := a.parse(out.Data, &data); err != nil {
 		return nil, err
 	}
-	var hits []Hit
-	for _, r := range data.Web {
-		hits = append(hits, Hit{Title: r.Title, URL: r.URL, Description: r.Description})
-	}
-	return hits, nil
+	return hitsOf(data.Web, described.hit), nil
 }
 
 // firecrawlExtract asks for each page by itself, all at once.
@@ -283,7 +235,7 @@ func (c *Client) firecrawlScrape(ctx context.Context, a *account, name string, p
 			}
 		}
 	}
-	err := c.ask(ctx, a, call{path: "v2/scrape", header: firecrawlHeader(a), limit: longCall, body: map[string]any{
+	err := c.ask(ctx, a, call{path: "v2/scrape", body: map[string]any{
 		"url": name, "formats": []string{"markdown"},
 	}}, &out)
 	switch {
@@ -298,13 +250,7 @@ func (c *Client) firecrawlScrape(ctx context.Context, a *account, name string, p
 	if meta.StatusCode >= 400 {
 		return failure(a, "HTTP "+strconv.Itoa(meta.StatusCode)+" "+http.StatusText(meta.StatusCode), meta.Error)
 	}
-	*page = Page{URL: name, Content: out.Data.Markdown}
-	for _, end := range []string{meta.URL, meta.SourceURL} {
-		if end != "" {
-			page.URL = end
-			break
-		}
-	}
+	*page = Page{URL: cmp.Or(meta.URL, meta.SourceURL, name), Content: out.Data.Markdown}
 	switch title := meta.Title.(type) {
 	case string:
 		page.Title = title
@@ -316,68 +262,34 @@ func (c *Client) firecrawlScrape(ctx context.Context, a *account, name string, p
 	return nil
 }
 
+type searxngResult struct {
+	Title, URL, Content string
+	Score               float64
+}
+
 func searxngSearch(ctx context.Context, c *Client, a *account, query string, limit int) ([]Hit, error) {
-	var out struct {
-		Results *[]struct {
-			Title, URL, Content string
-			Score               float64
-		}
-	}
-	header := map[string]string{}
-	if a.url.User != nil { // a user name and a password travel as a header
-		password, _ := a.url.User.Password()
-		req := http.Request{Header: http.Header{}}
-		req.SetBasicAuth(a.url.User.Username(), password)
-		header["Authorization"] = req.Header.Get("Authorization")
-	}
-	bare := *a
-	plain := *a.url
-	plain.User = nil
-	bare.url = &plain
-	err := c.ask(ctx, &bare, call{path: "search", header: header, limit: shortCall, query: url.Values{
+	var out results[searxngResult]
+	err := c.askResults(ctx, a, call{path: "search", limit: shortCall, query: url.Values{
 		"q": {query}, "format": {"json"}, "pageno": {"1"},
 	}}, &out)
-	if err == nil && out.Results == nil {
-		err = missing(a, "results")
-	}
 	if err != nil {
-		return nil, problem(a.scrub(err.Error()))
+		return nil, err
 	}
-	found := *out.Results
-	slices.SortStableFunc(found, func(x, y struct {
-		Title, URL, Content string
-		Score               float64
-	}) int {
-		switch {
-		case x.Score > y.Score:
-			return -1
-		case x.Score < y.Score:
-			return 1
-		}
-		return 0
-	})
-	var hits []Hit
-	for _, r := range found {
-		hits = append(hits, Hit{Title: r.Title, URL: r.URL, Description: r.Content})
-	}
-	return hits, nil
+	slices.SortStableFunc(*out.Results, func(x, y searxngResult) int { return cmp.Compare(y.Score, x.Score) })
+	return hitsOf(*out.Results, func(r searxngResult) Hit { return Hit{Title: r.Title, URL: r.URL, Description: r.Content} }), nil
 }
 
 func braveSearch(ctx context.Context, c *Client, a *account, query string, limit int) ([]Hit, error) {
 	var out struct {
-		Web struct {
-			Results []struct{ Title, URL, Description string }
-		}
+		Web struct{ Results []described }
 	}
-	err := c.ask(ctx, a, call{path: "res/v1/web/search", header: map[string]string{"X-Subscription-Token": a.tok}, limit: shortCall, query: url.Values{
+	err := c.ask(ctx, a, call{path: "res/v1/web/search", limit: shortCall, query: url.Values{
 		"q": {query}, "count": {strconv.Itoa(min(limit, 20))}, "text_decorations": {"false"},
 	}}, &out)
 	if err != nil {
 		return nil, err
 	}
-	var hits []Hit
-	for _, r := range out.Web.Results {
-		hits = append(hits, Hit{Title: html.UnescapeString(r.Title), URL: r.URL, Description: html.UnescapeString(r.Description)})
-	}
-	return hits, nil
+	return hitsOf(out.Web.Results, func(r described) Hit {
+		return Hit{Title: html.UnescapeString(r.Title), URL: r.URL, Description: html.UnescapeString(r.Description)}
+	}), nil
 }

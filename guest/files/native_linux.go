@@ -1,4 +1,4 @@
-package local
+package files
 
 import (
 	"context"
@@ -11,25 +11,27 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// files are this machine's files, opened by the engine itself. The kernel
+// Files are this machine's files, opened by this process itself. The kernel
 // refuses links while it walks a name (openat2), so there is no moment between
 // a check and its use; where openat2 is missing, every component is opened by
 // itself below the one before.
-type files struct {
+type Files struct {
 	walk atomic.Bool // openat2 is missing: walk by components
 }
 
-func newFiles() *files { return &files{} }
+// New returns the files of this machine, as this process may touch them.
+func New() *Files { return &Files{} }
 
 // open opens name, which is clean. A link as the last component is an error
 // too, unless flags has both O_PATH and O_NOFOLLOW.
-func (f *files) open(name string, flags int) (int, error) {
+func (f *Files) open(name string, flags int) (int, error) {
 	if f.walk.Load() {
 		return f.openWalk(name, flags)
 	}
@@ -48,7 +50,7 @@ func (f *files) open(name string, flags int) (int, error) {
 }
 
 // openWalk is open without openat2.
-func (f *files) openWalk(name string, flags int) (int, error) {
+func (f *Files) openWalk(name string, flags int) (int, error) {
 	dir, err := retry(func() (int, error) { return unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return -1, err
@@ -107,7 +109,7 @@ func isLink(dir int, base string) bool {
 
 // parent opens the directory name is in. What happens beneath it happens there,
 // wherever the directory is moved to in the meantime.
-func (f *files) parent(name string) (dir int, base string, err error) {
+func (f *Files) parent(name string) (dir int, base string, err error) {
 	if name == "/" {
 		return -1, "", unix.EBUSY
 	}
@@ -115,7 +117,7 @@ func (f *files) parent(name string) (dir int, base string, err error) {
 	return dir, path.Base(name), err
 }
 
-func (f *files) Resolve(ctx context.Context, name string) (string, error) {
+func (f *Files) Resolve(ctx context.Context, name string) (string, error) {
 	if err := checkRaw(ctx, "resolve", name); err != nil {
 		return "", err
 	}
@@ -186,7 +188,7 @@ func follow(ctx context.Context, name string) (string, error) {
 	return resolved, nil
 }
 
-func (f *files) Open(ctx context.Context, name string) (sandbox.File, error) {
+func (f *Files) Open(ctx context.Context, name string) (sandbox.File, error) {
 	name, err := checkName(ctx, "open", name)
 	if err != nil {
 		return nil, err
@@ -201,7 +203,7 @@ func (f *files) Open(ctx context.Context, name string) (sandbox.File, error) {
 // openRegular looks at the file before it opens it, because opening a device
 // can have effects, and opens what it looked at. O_NONBLOCK is for a file
 // somebody holds a lease on.
-func (f *files) openRegular(name string) (int, error) {
+func (f *Files) openRegular(name string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
 	look, err := f.open(name, unix.O_PATH)
 	if err != nil {
@@ -240,55 +242,82 @@ func regular(fd int) error {
 // procFD names what fd is open on, for calls that want a name.
 func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-func (f *files) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+func (f *Files) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	name, err := checkName(ctx, "stat", name)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := f.open(name, unix.O_PATH|unix.O_NOFOLLOW)
-	if err != nil {
+	i := &info{name: path.Base(name)}
+	if err := f.lstat(name, &i.stat); err != nil {
 		return nil, pathError("stat", name, err)
 	}
-	file := os.NewFile(uintptr(fd), name)
-	defer file.Close()
-	info, err := file.Stat()
-	return info, pathError("stat", name, err)
+	return i, nil
 }
 
-func (f *files) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+func (f *Files) lstat(name string, st *syscall.Stat_t) error {
+	fd, err := f.open(name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return syscall.Fstat(fd, st)
+}
+
+func (f *Files) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	name, err := checkName(ctx, "readdir", name)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := f.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
+	var list []fs.DirEntry
+	err = f.list(ctx, name, func(batch []fs.DirEntry) error {
+		for _, e := range batch {
+			list = append(list, entry{e, f, path.Join(name, e.Name())})
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, pathError("readdir", name, err)
+	}
+	sortEntries(list)
+	return list, nil
+}
+
+func sortEntries(list []fs.DirEntry) {
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+}
+
+// list calls add with the entries of the directory name, which is clean, batch
+// by batch, in the order the kernel has them.
+func (f *Files) list(ctx context.Context, name string, add func([]fs.DirEntry) error) error {
+	fd, err := f.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
 	}
 	// os asks for an entry's type by name where the file system does not tell
 	// it; under this name it asks below the descriptor.
 	dir := os.NewFile(uintptr(fd), procFD(fd))
 	defer dir.Close()
-	var list []fs.DirEntry
-	for {
+	for total := 0; ; {
 		batch, err := dir.ReadDir(1024)
-		for _, e := range batch {
-			list = append(list, entry{e, f, path.Join(name, e.Name())})
+		if total += len(batch); total > maxEntries {
+			return errEntries
+		}
+		if aerr := add(batch); aerr != nil {
+			return aerr
 		}
 		if err == io.EOF {
-			break
+			return nil
 		}
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		if err != nil {
-			return nil, pathError("readdir", name, err)
+			return err
 		}
 	}
-	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return list, nil
 }
 
-func (f *files) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+func (f *Files) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	name, err := checkName(ctx, "mkdir", name)
 	if err != nil {
 		return err
@@ -304,7 +333,7 @@ func (f *files) Mkdir(ctx context.Context, name string, perm fs.FileMode) error 
 	return pathError("mkdir", name, unix.Mkdirat(dir, base, uint32(perm.Perm())))
 }
 
-func (f *files) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
+func (f *Files) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
 	name, err := checkName(ctx, "mkdirall", name)
 	if err != nil {
 		return err
@@ -337,7 +366,7 @@ func (f *files) MkdirAll(ctx context.Context, name string, perm fs.FileMode) err
 	return pathError("mkdirall", name, err)
 }
 
-func (f *files) Rename(ctx context.Context, oldName, newName string) error {
+func (f *Files) Rename(ctx context.Context, oldName, newName string) error {
 	oldName, err := checkName(ctx, "rename", oldName)
 	if err != nil {
 		return err
@@ -369,7 +398,7 @@ func (f *files) Rename(ctx context.Context, oldName, newName string) error {
 	return nil
 }
 
-func (f *files) Remove(ctx context.Context, name string) error {
+func (f *Files) Remove(ctx context.Context, name string) error {
 	name, err := checkName(ctx, "remove", name)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package local
+package files
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-var _ sandbox.Files = (*files)(nil)
+var _ sandbox.Files = (*Files)(nil)
 
 const (
 	maxName  = 4096 // bytes of a name; Linux's PATH_MAX
@@ -76,7 +76,7 @@ func tempName() string {
 // every other name.
 type entry struct {
 	fs.DirEntry
-	files *files
+	files *Files
 	path  string
 }
 

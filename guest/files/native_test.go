@@ -1,4 +1,4 @@
-package local
+package files
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func mustMkdir(t *testing.T, name string) {
 }
 
 // put writes a file through Create.
-func put(f *files, name, content string, opt sandbox.CreateOptions) error {
+func put(f sandbox.Files, name, content string, opt sandbox.CreateOptions) error {
 	w, err := f.Create(context.Background(), name, opt)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func names(t *testing.T, dir string) []string {
 }
 
 func TestFilesRefuseLinks(t *testing.T) {
-	eachFiles(t, func(t *testing.T, f *files) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
 		ctx, dir := context.Background(), tempTree(t)
 		mustMkdir(t, dir+"/real/sub")
 		mustWrite(t, dir+"/real/file", "x")
@@ -138,7 +138,7 @@ func TestFilesRefuseLinks(t *testing.T) {
 }
 
 func TestFilesNames(t *testing.T) {
-	eachFiles(t, func(t *testing.T, f *files) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
 		dir := tempTree(t)
 		mustWrite(t, dir+"/file", "x")
 		cancelled, cancel := context.WithCancelCause(context.Background())
@@ -195,7 +195,7 @@ func TestFilesNames(t *testing.T) {
 }
 
 func TestFilesCreate(t *testing.T) {
-	eachFiles(t, func(t *testing.T, f *files) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
 		ctx, dir := context.Background(), tempTree(t)
 
 		w, err := f.Create(ctx, dir+"/new", sandbox.CreateOptions{Sync: true})
@@ -280,7 +280,7 @@ func TestFilesCreate(t *testing.T) {
 }
 
 func TestFilesModes(t *testing.T) {
-	eachFiles(t, func(t *testing.T, f *files) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
 		dir := tempTree(t)
 		mode := func(name string) fs.FileMode {
 			info, err := os.Lstat(name)
@@ -365,7 +365,7 @@ func TestFilesModes(t *testing.T) {
 }
 
 func TestFilesReadDir(t *testing.T) {
-	eachFiles(t, func(t *testing.T, f *files) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
 		ctx, dir := context.Background(), tempTree(t)
 		for _, name := range []string{"b", "a", "Z", "é", ".hidden"} {
 			mustWrite(t, filepath.Join(dir, name), name)
@@ -420,7 +420,7 @@ func BenchmarkFiles(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f, name, data := newFiles(), filepath.Join(dir, "file"), make([]byte, 1000)
+	f, name, data := New(), filepath.Join(dir, "file"), make([]byte, 1000)
 	b.Run("write", func(b *testing.B) {
 		for b.Loop() {
 			w, err := f.Create(ctx, name, sandbox.CreateOptions{})

@@ -1,4 +1,4 @@
-package local
+package files
 
 import (
 	"context"
@@ -20,24 +20,32 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// eachFiles runs a test with openat2 and with the walk that stands in for it.
-func eachFiles(t *testing.T, test func(*testing.T, *files)) {
+// eachFiles runs a test with openat2, with the walk that stands in for it, and
+// through a client and a server.
+func eachFiles(t *testing.T, test func(*testing.T, sandbox.Files)) {
 	t.Run("openat2", func(t *testing.T) {
-		f := newFiles()
+		f := New()
 		if _, err := f.Stat(context.Background(), "/"); err != nil || f.walk.Load() {
 			t.Skip("no openat2 here:", err)
 		}
 		test(t, f)
 	})
 	t.Run("walk", func(t *testing.T) {
-		f := newFiles()
+		f := New()
 		f.walk.Store(true)
 		test(t, f)
+	})
+	t.Run("client", func(t *testing.T) {
+		c := remote(t, New())
+		if _, err := c.Stat(context.Background(), "/"); err != nil {
+			t.Fatal(err)
+		}
+		test(t, c)
 	})
 }
 
 func TestFilesResolve(t *testing.T) {
-	eachFiles(t, func(t *testing.T, f *files) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
 		ctx, dir := context.Background(), tempTree(t)
 		mustMkdir(t, dir+"/a/b")
 		mustWrite(t, dir+"/a/b/file", "x")
@@ -92,7 +100,7 @@ func TestFilesResolve(t *testing.T) {
 // TestFilesResolveAsKernel compares Resolve with the kernel on random names in
 // a tree full of links.
 func TestFilesResolveAsKernel(t *testing.T) {
-	eachFiles(t, func(t *testing.T, f *files) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
 		dir := tempTree(t)
 		rnd := rand.New(rand.NewPCG(1, 2))
 		comps := []string{"a", "b", "c", "l1", "l2", "l3", "..", "."}
@@ -149,7 +157,7 @@ func TestFilesResolveAsKernel(t *testing.T) {
 }
 
 func TestFilesNotRegular(t *testing.T) {
-	eachFiles(t, func(t *testing.T, f *files) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
 		ctx, dir := context.Background(), tempTree(t)
 		if err := unix.Mkfifo(dir+"/fifo", 0o666); err != nil {
 			t.Fatal(err)
@@ -203,14 +211,14 @@ func TestFilesLease(t *testing.T) {
 		t.Skip("no leases here:", err)
 	}
 	within(t, 10*time.Second, "Open of a leased file", func() {
-		if _, err := newFiles().Open(context.Background(), dir+"/file"); err == nil {
+		if _, err := New().Open(context.Background(), dir+"/file"); err == nil {
 			t.Error("opened a leased file")
 		}
 	})
 }
 
 func TestFilesOwner(t *testing.T) {
-	eachFiles(t, func(t *testing.T, f *files) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
 		dir := tempTree(t)
 		name := dir + "/file"
 		mustWrite(t, name, "old")
@@ -249,7 +257,7 @@ func TestFilesDiskFull(t *testing.T) {
 		t.Skip("cannot mount a small disk:", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	eachFiles(t, func(t *testing.T, f *files) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
 		mustWrite(t, dir+"/file", "old")
 		err := put(f, dir+"/file", strings.Repeat("x", 1<<20), sandbox.CreateOptions{})
 		if !errors.Is(err, unix.ENOSPC) {
@@ -298,7 +306,7 @@ func deep(t *testing.T, dir string, depth int) {
 }
 
 func TestFilesRemoveAllHostile(t *testing.T) {
-	ctx, dir, f := context.Background(), tempTree(t), newFiles()
+	ctx, dir, f := context.Background(), tempTree(t), New()
 	mustMkdir(t, dir+"/outside/sub")
 	mustWrite(t, dir+"/outside/sub/canary", "alive")
 	tree := dir + "/tree"
@@ -351,7 +359,7 @@ func TestFilesRemoveAllStuck(t *testing.T) {
 		t.Skip("cannot make a file immutable:", err)
 	}
 	defer unix.IoctlSetPointerInt(int(file.Fd()), unix.FS_IOC_SETFLAGS, 0)
-	err = newFiles().RemoveAll(context.Background(), dir+"/tree")
+	err = New().RemoveAll(context.Background(), dir+"/tree")
 	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), dir+"/tree/a/b/stuck") {
 		t.Errorf("RemoveAll: %v", err)
 	}
@@ -376,7 +384,7 @@ func openFDs(t *testing.T) int {
 // TestFilesRace flips a directory with a link that leads outside, while every
 // operation runs below it: nothing may ever land, vanish or be read outside.
 func TestFilesRace(t *testing.T) {
-	eachFiles(t, func(t *testing.T, f *files) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
 		ctx, dir := context.Background(), tempTree(t)
 		outside := dir + "/outside"
 		for _, d := range []string{outside, dir + "/in/d"} {

@@ -1,4 +1,4 @@
-package local
+package files
 
 import (
 	"context"
@@ -36,7 +36,7 @@ type remover struct {
 	buf   []byte
 }
 
-func (f *files) RemoveAll(ctx context.Context, name string) error {
+func (f *Files) RemoveAll(ctx context.Context, name string) error {
 	name, err := checkName(ctx, "removeall", name)
 	if err != nil {
 		return err

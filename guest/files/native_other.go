@@ -1,6 +1,6 @@
 //go:build !linux
 
-package local
+package files
 
 import (
 	"context"
@@ -14,13 +14,14 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// files are this machine's files. Without openat2 a name is checked link by
+// Files are this machine's files. Without openat2 a name is checked link by
 // link and what was opened is compared with what was checked; somebody who
 // changes the tree between the two can make a call fail, and in a directory he
 // can write to, make it act there. Only the open policy runs on such systems.
-type files struct{}
+type Files struct{}
 
-func newFiles() *files { return &files{} }
+// New returns the files of this machine, as this process may touch them.
+func New() *Files { return &Files{} }
 
 // checkLinks refuses a name with a link in any component; last says whether
 // the last one counts.
@@ -48,7 +49,7 @@ func check(ctx context.Context, op, name string, last bool) (string, error) {
 	return clean, err
 }
 
-func (f *files) Resolve(ctx context.Context, name string) (string, error) {
+func (f *Files) Resolve(ctx context.Context, name string) (string, error) {
 	if err := checkRaw(ctx, "resolve", name); err != nil {
 		return "", err
 	}
@@ -84,7 +85,7 @@ func (f *files) Resolve(ctx context.Context, name string) (string, error) {
 	}
 }
 
-func (f *files) Open(ctx context.Context, name string) (sandbox.File, error) {
+func (f *Files) Open(ctx context.Context, name string) (sandbox.File, error) {
 	name, err := check(ctx, "open", name, true)
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (f *files) Open(ctx context.Context, name string) (sandbox.File, error) {
 	return file, nil
 }
 
-func (f *files) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+func (f *Files) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	name, err := check(ctx, "stat", name, false)
 	if err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (f *files) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return info, pathError("stat", name, err)
 }
 
-func (f *files) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+func (f *Files) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	name, err := check(ctx, "readdir", name, true)
 	if err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func (f *files) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 	return list, pathError("readdir", name, err)
 }
 
-func (f *files) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+func (f *Files) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	name, err := check(ctx, "mkdir", name, false)
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func (f *files) Mkdir(ctx context.Context, name string, perm fs.FileMode) error 
 	return pathError("mkdir", name, os.Mkdir(name, perm.Perm()))
 }
 
-func (f *files) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
+func (f *Files) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
 	name, err := check(ctx, "mkdirall", name, true)
 	if err != nil {
 		return err
@@ -144,7 +145,7 @@ func (f *files) MkdirAll(ctx context.Context, name string, perm fs.FileMode) err
 	return pathError("mkdirall", name, os.MkdirAll(name, perm.Perm()))
 }
 
-func (f *files) Rename(ctx context.Context, oldName, newName string) error {
+func (f *Files) Rename(ctx context.Context, oldName, newName string) error {
 	oldName, err := check(ctx, "rename", oldName, true)
 	if err != nil {
 		return err
@@ -155,7 +156,7 @@ func (f *files) Rename(ctx context.Context, oldName, newName string) error {
 	return os.Rename(oldName, newName)
 }
 
-func (f *files) Remove(ctx context.Context, name string) error {
+func (f *Files) Remove(ctx context.Context, name string) error {
 	name, err := check(ctx, "remove", name, false)
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func (f *files) Remove(ctx context.Context, name string) error {
 	return pathError("remove", name, os.Remove(name))
 }
 
-func (f *files) RemoveAll(ctx context.Context, name string) error {
+func (f *Files) RemoveAll(ctx context.Context, name string) error {
 	name, err := check(ctx, "removeall", name, false)
 	if err != nil {
 		return err
@@ -181,7 +182,7 @@ type atomicFile struct {
 	done       bool
 }
 
-func (f *files) Create(ctx context.Context, name string, opt sandbox.CreateOptions) (sandbox.AtomicFile, error) {
+func (f *Files) Create(ctx context.Context, name string, opt sandbox.CreateOptions) (sandbox.AtomicFile, error) {
 	name, err := check(ctx, "create", name, true)
 	if err != nil {
 		return nil, err

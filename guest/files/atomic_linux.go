@@ -1,4 +1,4 @@
-package local
+package files
 
 import (
 	"context"
@@ -25,7 +25,15 @@ type atomicFile struct {
 	done bool
 }
 
-func (f *files) Create(ctx context.Context, name string, opt sandbox.CreateOptions) (sandbox.AtomicFile, error) {
+func (f *Files) Create(ctx context.Context, name string, opt sandbox.CreateOptions) (sandbox.AtomicFile, error) {
+	a, err := f.create(ctx, name, opt)
+	if err != nil {
+		return nil, err // not a nil *atomicFile
+	}
+	return a, nil
+}
+
+func (f *Files) create(ctx context.Context, name string, opt sandbox.CreateOptions) (*atomicFile, error) {
 	name, err := checkName(ctx, "create", name)
 	if err != nil {
 		return nil, err

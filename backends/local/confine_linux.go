@@ -1,0 +1,192 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-exec/hermes-exec/backends/local/guards"
+	"github.com/hermes-exec/hermes-exec/guest"
+	"github.com/hermes-exec/hermes-exec/guest/files"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// host is what a backend keeps to confine boxes.
+type host struct {
+	spawner guest.Spawner
+	maps    idMaps
+}
+
+func (h *host) close() {
+	h.spawner.Close()
+	h.maps.close()
+}
+
+// confined is a box's session guest with what belongs to it on this machine.
+type confined struct {
+	session *guest.Session
+	files   *files.Client
+	scratch string
+	holds   []*guards.Hold
+	dir     *lockedDir // the scratch directory on this machine, where it has to be there
+}
+
+// confine makes the parts of a confined box, on the highest rung this machine
+// has, if that one keeps what the policy does not leave open.
+func (b *box) confine(ctx context.Context, spec sandbox.Spec) error {
+	p := spec.Policy
+	if p.Network != sandbox.NetworkOff && p.Network != sandbox.NetworkHost {
+		return fmt.Errorf("network %q: want off or host: %w", p.Network, sandbox.ErrPolicy)
+	}
+	if len(p.Watch) > 0 {
+		return fmt.Errorf("watch: %w", sandbox.ErrPolicy)
+	}
+	user, err := b.backend.userOf(b.info.WorkDir)
+	if err != nil {
+		return err
+	}
+	for _, dir := range p.Private {
+		if err := makePrivate(dir, user); err != nil {
+			return err
+		}
+	}
+	if b.info.ID == "" {
+		b.info.ID = strings.ToLower(rand.Text()[:nameLength])
+	}
+	err = b.namespaced(ctx, spec, user)
+	var setup *guest.SetupError
+	if !errors.As(err, &setup) || !setup.Unavailable() {
+		return err
+	}
+	lower := b.walled(ctx, spec, setup)
+	if lower != nil {
+		return fmt.Errorf("%w (full confinement is not to be had here: %w)", lower, err)
+	}
+	b.backend.log.Warn("this machine does not allow namespaces: weaker confinement", "err", err)
+	return nil
+}
+
+// namespaced confines the box in namespaces of its own.
+func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (err error) {
+	p := spec.Policy
+	in := &confined{scratch: scratchInside}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, in.close())
+		}
+	}()
+	if p.DenyWrite, err = in.reserve(ctx, p); err != nil {
+		return err
+	}
+	pl, err := newPlan(p, user, b.info.Home)
+	if err != nil {
+		return err
+	}
+	defer pl.close()
+	pl.c.Size, pl.c.PIDs = spec.Resources.Disk, spec.Resources.PIDs
+	if in.session, err = b.backend.host.spawner.Confine(ctx, b.backend.config.Guest, pl.c, pl.trees); err != nil {
+		return err
+	}
+	b.enter(in, user.uid)
+	b.info.Enforcement = in.enforcement(&p, spec.Resources)
+	return nil
+}
+
+// enter makes in what holds the box.
+func (b *box) enter(in *confined, uid int) {
+	in.files = files.NewClient(func(context.Context) (*os.File, error) { return in.session.Dial() })
+	b.inside, b.files = in, in.files
+	b.info.ScratchDir, b.info.UID = in.scratch, uid
+}
+
+// reserve makes, as empty directories, what is guarded and missing, so that
+// there is something to guard. It returns what is to be made read-only.
+func (in *confined) reserve(ctx context.Context, p sandbox.Policy) ([]string, error) {
+	missing := map[string][]string{}
+	var deny []string
+	for _, name := range p.DenyWrite {
+		if _, err := os.Lstat(name); err == nil {
+			deny = append(deny, name)
+			continue
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			continue // in the way is a file, or what this user cannot enter
+		}
+		for _, root := range p.Write {
+			if within(name, root) && name != root {
+				missing[root] = append(missing[root], name[len(strings.TrimSuffix(root, "/"))+1:])
+				break
+			}
+		}
+	}
+	for root, names := range missing {
+		hold, err := guards.Store{}.Hold(ctx, root, names)
+		if err != nil {
+			return nil, err
+		}
+		in.holds = append(in.holds, hold)
+		deny = append(deny, hold.Paths()...)
+		for _, found := range hold.Existing() {
+			deny = append(deny, found.Path)
+		}
+	}
+	slices.Sort(deny)
+	return slices.Compact(deny), nil
+}
+
+func (in *confined) command() (supervisor, error) { return in.session.Command() }
+
+func (in *confined) listen() (net.Listener, string, error) {
+	dir := strings.ToLower(rand.Text()[:nameLength])
+	l, err := in.session.Listen(dir)
+	return l, path.Join(in.scratch, dir, socketName), err
+}
+
+func (in *confined) close() error {
+	var errs []error
+	if in.files != nil {
+		errs = append(errs, in.files.Close())
+	}
+	if in.session != nil {
+		errs = append(errs, in.session.Close())
+	}
+	if in.dir != nil {
+		errs = append(errs, in.dir.remove())
+	}
+	for _, h := range in.holds {
+		_, err := h.Release()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// FutureInputs implements sandbox.Auditor.
+func (b *box) FutureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error) {
+	return nil, true, nil
+}
+
+// enforcement is what a confined box keeps, and by what.
+func (in *confined) enforcement(p *sandbox.Policy, r sandbox.Resources) sandbox.Enforcement {
+	wall := fmt.Sprintf("Landlock ABI %d", in.session.Setup().Landlock)
+	files := sandbox.Clause{Clause: sandbox.ClauseFiles, State: sandbox.Enforced, Mechanism: "mount namespace, " + wall}
+	network := sandbox.Clause{Clause: sandbox.ClauseNetwork, State: sandbox.Enforced, Mechanism: "network namespace"}
+	if p.Network == sandbox.NetworkHost {
+		network.Mechanism = "the host's, as the policy says; host sockets hidden"
+	}
+	resources := sandbox.Clause{Clause: sandbox.ClauseResources, State: sandbox.Partial, Mechanism: "tmpfs size, process limit"}
+	return sandbox.Enforcement{
+		files, network,
+		{Clause: sandbox.ClauseGuards, State: sandbox.Enforced, Mechanism: "read-only and pinned mounts"},
+		{Clause: sandbox.ClauseProcesses, State: sandbox.Enforced, Mechanism: "pid namespaces"},
+		{Clause: sandbox.ClauseSyscalls, State: sandbox.Enforced, Mechanism: "seccomp, no capabilities, no_new_privs"},
+		resources,
+		{Clause: sandbox.ClauseKill, State: sandbox.Enforced, Mechanism: "pid namespaces"},
+	}
+}

@@ -1,0 +1,66 @@
+//go:build unix
+
+package guards
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func BenchmarkHoldRelease(b *testing.B) {
+	s, root := workspace(b)
+	for b.Loop() {
+		h, err := s.Hold(b.Context(), root, usual)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := h.Release(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkHoldShared is a session that comes to one that runs already.
+func BenchmarkHoldShared(b *testing.B) {
+	s, root := workspace(b)
+	first := hold(b, s, root, usual...)
+	for b.Loop() {
+		h, err := s.Hold(b.Context(), root, usual)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := h.Release(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	release(b, first)
+}
+
+func BenchmarkScan(b *testing.B) {
+	for _, c := range []struct{ dirs, files int }{{4, 5}, {500, 20}, {2500, 4}} {
+		root, err := filepath.EvalSymlinks(b.TempDir())
+		if err != nil {
+			b.Fatal(err)
+		}
+		for d := range c.dirs {
+			dir := filepath.Join(root, fmt.Sprintf("group%d/dir%d", d%20, d))
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				b.Fatal(err)
+			}
+			for f := range c.files {
+				put(b, dir, fmt.Sprintf("file%d.txt", f), "")
+			}
+		}
+		b.Run(fmt.Sprintf("files=%d/dirs=%d", c.dirs*c.files, c.dirs), func(b *testing.B) {
+			since := time.Now().Add(time.Minute)
+			for b.Loop() {
+				if _, complete, err := Scan(b.Context(), root, since, ScanOptions{Budget: time.Minute}); err != nil || !complete {
+					b.Fatal(complete, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,331 @@
+package local
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hermes-exec/hermes-exec/guest"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// scratchInside is where a confined box has its scratch directory: short, as a
+// socket's path must be, and the same in every box.
+const scratchInside = "/run/hermes-exec"
+
+// privateTrees are what a confined box has of its own; what this machine has
+// there is not visible unless the policy names it.
+var privateTrees = [...]string{"/tmp", "/var/tmp", "/dev", "/run", "/proc"}
+
+// plan turns a policy into what a session guest is to make of itself.
+type plan struct {
+	policy  sandbox.Policy
+	user    boxUser
+	home    string
+	c       guest.Confinement
+	trees   []*os.File // opened here, as the box's user may not reach them
+	missing map[string][]string
+}
+
+// newPlan makes the plan of the mounts. Write trees, and what is to be made in
+// them, exist.
+func newPlan(p sandbox.Policy, user boxUser, home string) (*plan, error) {
+	pl := &plan{policy: p, user: user, home: home}
+	pl.c = guest.Confinement{
+		UID: user.uid, GID: user.gid, Mapped: user.foreign, Namespaces: true,
+		NetworkOff: p.Network == sandbox.NetworkOff, Base: slices.Contains(p.Read, "/"),
+		Scratch: scratchInside,
+	}
+	err := errors.Join(pl.reads(), pl.writes())
+	if err == nil {
+		err = pl.guards()
+	}
+	if err == nil {
+		err = pl.hides()
+	}
+	if err != nil {
+		pl.close()
+		return nil, err
+	}
+	return pl, nil
+}
+
+func (pl *plan) close() {
+	for _, f := range pl.trees {
+		f.Close()
+	}
+	pl.trees = nil
+}
+
+// reads adds what may be read and is not part of the base already.
+func (pl *plan) reads() error {
+	read := slices.Clone(pl.policy.Read)
+	if pl.c.Base {
+		pl.c.Read = append(pl.c.Read, "/")
+		if pl.user.foreign && pl.home != "" && pl.home != "/" {
+			read = append(read, pl.home)
+		}
+	} else {
+		pl.c.Read = append(pl.c.Read, "/dev", "/proc")
+	}
+	slices.SortFunc(read, byDepth)
+	var done []string
+	for _, name := range slices.Compact(read) {
+		if name == "/" || slices.ContainsFunc(done, func(d string) bool { return within(name, d) }) {
+			continue
+		}
+		st, err := os.Lstat(name)
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+				continue // nothing there to read
+			}
+			return err
+		}
+		closed := pl.user.foreign && !open(name)
+		if pl.c.Base && !closed && !private(name) {
+			continue // part of the base
+		}
+		if st.Mode()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(name)
+			if err != nil {
+				return err
+			}
+			if !pl.c.Base {
+				pl.c.Links = append(pl.c.Links, guest.Link{Path: name, Target: target})
+			}
+			if name, err = filepath.EvalSymlinks(name); err != nil || slices.ContainsFunc(done, func(d string) bool { return within(name, d) }) {
+				continue
+			}
+		}
+		m := guest.Mount{Kind: guest.MountBind, Source: name, Target: name, Optional: true}
+		if pl.user.foreign {
+			if err := pl.tree(&m, closed); err != nil {
+				return err
+			}
+		}
+		done = append(done, name)
+		pl.c.Read = append(pl.c.Read, name)
+		pl.c.Mounts = append(pl.c.Mounts, m)
+	}
+	return nil
+}
+
+// writes adds what may be written.
+func (pl *plan) writes() error {
+	write := slices.Concat(pl.policy.Write, pl.policy.Private)
+	slices.SortFunc(write, byDepth)
+	for _, name := range slices.Compact(write) {
+		st, err := os.Stat(name)
+		if err != nil {
+			return fmt.Errorf("writable directory: %w", err)
+		}
+		m := guest.Mount{Kind: guest.MountBind, Source: name, Target: name, Write: true}
+		if pl.user.foreign {
+			if err := pl.tree(&m, owner(st) == 0); err != nil {
+				return err
+			}
+		}
+		pl.c.Mounts = append(pl.c.Mounts, m)
+		pl.c.Write = append(pl.c.Write, name)
+	}
+	return nil
+}
+
+// tree opens the source of a mount here; mapped, what root owns in it is the
+// box user's inside.
+func (pl *plan) tree(m *guest.Mount, mapped bool) error {
+	f, err := openTree(m.Source)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.Source, err)
+	}
+	pl.trees = append(pl.trees, f)
+	m.Tree = len(pl.trees)
+	if !mapped {
+		return nil
+	}
+	if err := pl.user.mapTree(f); err != nil {
+		if m.Write {
+			return fmt.Errorf("%s belongs to root, and its file system cannot show it as another user's (%w): give it to an ordinary user (chown), or run as one",
+				m.Source, err)
+		}
+		return nil // unreadable inside, as it is for that user
+	}
+	return nil
+}
+
+// guards makes what must not be written read-only, and pins every directory
+// between it and the writable tree it is in: nothing of it can be moved away.
+func (pl *plan) guards() error {
+	deny := slices.Clone(pl.policy.DenyWrite)
+	slices.SortFunc(deny, byDepth)
+	pinned := map[string]bool{}
+	for _, name := range slices.Compact(deny) {
+		root, ok := pl.writable(name)
+		if !ok {
+			continue
+		}
+		st, err := os.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+			return fmt.Errorf("%s: what must not be made there was not reserved: %w", name, sandbox.ErrPolicy)
+		}
+		if err != nil {
+			return err
+		}
+		if st.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is guarded and a symbolic link: replace it by what it leads to, or open the guard: %w", name, sandbox.ErrPolicy)
+		}
+		for _, dir := range between(root, name) {
+			if !pinned[dir] {
+				pinned[dir] = true
+				pl.c.Mounts = append(pl.c.Mounts, guest.Mount{Kind: guest.MountSelf, Target: dir, Write: true})
+			}
+		}
+		pl.c.Mounts = append(pl.c.Mounts, guest.Mount{Kind: guest.MountSelf, Target: name})
+	}
+	return nil
+}
+
+// writable returns the writable tree a path is in.
+func (pl *plan) writable(name string) (root string, ok bool) {
+	for _, w := range pl.c.Write {
+		if within(name, w) && len(w) > len(root) {
+			root, ok = w, true
+		}
+	}
+	return root, ok
+}
+
+// hides covers secret places, and the sockets others listen on.
+func (pl *plan) hides() error {
+	var hide []string
+	for _, name := range pl.policy.DenyRead {
+		real, err := filepath.EvalSymlinks(name)
+		if err != nil {
+			continue // nothing there
+		}
+		hide = append(hide, real)
+	}
+	hide = append(hide, hostSockets()...)
+	slices.SortFunc(hide, byDepth)
+	var done []string
+	for _, name := range slices.Compact(hide) {
+		if slices.ContainsFunc(done, func(d string) bool { return within(name, d) }) {
+			continue
+		}
+		if _, own := pl.writable(name); private(name) && !own || !pl.visible(name) {
+			continue
+		}
+		for _, w := range pl.c.Write {
+			if within(w, name) {
+				return fmt.Errorf("%s is writable and inside %s, which is secret: %w", w, name, sandbox.ErrPolicy)
+			}
+		}
+		done = append(done, name)
+		pl.c.Mounts = append(pl.c.Mounts, guest.Mount{Kind: guest.MountHide, Target: name, Optional: true})
+	}
+	return nil
+}
+
+// visible reports whether a path can be seen in the box at all.
+func (pl *plan) visible(name string) bool {
+	if pl.c.Base {
+		return true
+	}
+	for _, tree := range slices.Concat(pl.c.Read, pl.c.Write) {
+		if within(name, tree) {
+			return true
+		}
+	}
+	return false
+}
+
+// hostSockets are the sockets with a name in the file system that somebody on
+// this machine listens on: to connect is to write, but no mount is read-only
+// to it.
+func hostSockets() []string {
+	return slices.DeleteFunc(allHostSockets(), private)
+}
+
+func allHostSockets() []string {
+	f, err := os.Open("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var names []string
+	lines := bufio.NewScanner(io.LimitReader(f, 8<<20))
+	for lines.Scan() {
+		fields := strings.SplitN(lines.Text(), " ", 8)
+		name := fields[len(fields)-1]
+		if at := strings.Index(lines.Text(), " /"); at >= 0 {
+			name = lines.Text()[at+1:]
+		}
+		if strings.HasPrefix(name, "/") {
+			names = append(names, filepath.Clean(name))
+		}
+	}
+	if len(names) > 1024 {
+		names = names[:1024]
+	}
+	return names
+}
+
+// private reports whether a path is in one of the trees a box has of its own.
+func private(name string) bool {
+	return slices.ContainsFunc(privateTrees[:], func(tree string) bool { return within(name, tree) }) ||
+		within(name, "/var/run") || within(name, "/var/lock")
+}
+
+// within reports whether name is dir or below it.
+func within(name, dir string) bool {
+	return name == dir || dir == "/" || strings.HasPrefix(name, dir+"/")
+}
+
+// between are the directories between a tree and something in it, from the
+// outside in, without the two.
+func between(root, name string) (dirs []string) {
+	for dir := filepath.Dir(name); within(dir, root) && dir != root; dir = filepath.Dir(dir) {
+		dirs = append(dirs, dir)
+	}
+	slices.Reverse(dirs)
+	return dirs
+}
+
+// byDepth sorts what contains before what is contained.
+func byDepth(a, b string) int {
+	if d := strings.Count(a, "/") - strings.Count(b, "/"); d != 0 {
+		return d
+	}
+	return strings.Compare(a, b)
+}
+
+// open reports whether everybody can reach and read a path.
+func open(name string) bool {
+	for at := name; ; at = filepath.Dir(at) {
+		st, err := os.Stat(at)
+		if err != nil {
+			return false
+		}
+		want := fs.FileMode(0o001)
+		if at == name {
+			want = 0o004
+			if st.IsDir() {
+				want = 0o005
+			}
+		}
+		if st.Mode().Perm()&want != want {
+			return false
+		}
+		if at == "/" {
+			return true
+		}
+	}
+}

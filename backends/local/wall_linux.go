@@ -1,0 +1,130 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hermes-exec/hermes-exec/guest"
+	"github.com/hermes-exec/hermes-exec/guest/landlock"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// walled confines the box without namespaces, by Landlock and seccomp alone, or
+// says what that cannot keep. why is what stands against namespaces.
+func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupError) (err error) {
+	p := spec.Policy
+	e, err := b.wallEnforcement(p, spec.Resources, why)
+	if err != nil {
+		return err
+	}
+	user := boxUser{uid: os.Getuid(), gid: os.Getgid()}
+	foreign := false
+	if user.uid == 0 { // the owner of the work directory, if that is not root
+		owner, err := b.backend.userOf(b.info.WorkDir)
+		if err != nil {
+			return err
+		}
+		if foreign = owner.uid != BoxUID; foreign {
+			user = owner
+		}
+	}
+	in := &confined{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, in.close())
+		}
+	}()
+	if in.dir, err = b.backend.makeScratch(); err != nil {
+		return err
+	}
+	if foreign {
+		if err := os.Chown(in.dir.path, user.uid, user.gid); err != nil {
+			return err
+		}
+	}
+	in.scratch = in.dir.path
+	rules, err := landlock.Enumerate(p.Read, p.DenyRead)
+	if err != nil {
+		return err
+	}
+	c := guest.Confinement{
+		UID: user.uid, GID: user.gid, Mapped: foreign, NetworkOff: p.Network == sandbox.NetworkOff,
+		Scratch: in.scratch, Read: []string{"/proc"}, Write: append(slices.Concat(p.Write, p.Private), in.scratch),
+	}
+	for _, r := range rules {
+		c.Read = append(c.Read, r.Path)
+	}
+	if in.session, err = b.backend.host.spawner.Confine(ctx, b.backend.config.Guest, c, nil); err != nil {
+		return err
+	}
+	b.enter(in, user.uid)
+	b.tempDir = in.scratch
+	b.info.Enforcement = e
+	return nil
+}
+
+// wallEnforcement is what Landlock and seccomp keep of a policy; an error when
+// the policy does not leave the rest open.
+func (b *box) wallEnforcement(p sandbox.Policy, r sandbox.Resources, why *guest.SetupError) (sandbox.Enforcement, error) {
+	abi := landlock.ABI()
+	if abi == 0 {
+		return nil, fmt.Errorf("neither namespaces nor Landlock are to be had: %w", sandbox.ErrPolicy)
+	}
+	if abi < 6 {
+		return nil, fmt.Errorf("without namespaces Landlock ABI 6 is needed, to keep signals and abstract sockets in; this kernel has %d: %w", abi, sandbox.ErrPolicy)
+	}
+	if sockets := reachableSockets(p); abi < 9 && len(sockets) > 0 {
+		return nil, fmt.Errorf("without namespaces a script could connect to sockets of this machine (%s): %w", strings.Join(sockets, ", "), sandbox.ErrPolicy)
+	}
+	wall := fmt.Sprintf("Landlock ABI %d", abi)
+	none := "no namespaces here: " + why.Error()
+	e := sandbox.Enforcement{
+		{Clause: sandbox.ClauseFiles, State: sandbox.Enforced, Mechanism: wall + ", reads allow-listed"},
+		{Clause: sandbox.ClauseNetwork, State: sandbox.Enforced, Mechanism: "the host's, as the policy says"},
+		{Clause: sandbox.ClauseGuards, State: sandbox.Unsupported, Why: none},
+		{Clause: sandbox.ClauseProcesses, State: sandbox.Partial, Mechanism: wall + " signal scope", Why: none},
+		{Clause: sandbox.ClauseSyscalls, State: sandbox.Enforced, Mechanism: "seccomp, no capabilities, no_new_privs"},
+		{Clause: sandbox.ClauseResources, State: sandbox.Unsupported, Why: none},
+		{Clause: sandbox.ClauseKill, State: sandbox.Enforced, Mechanism: "subreaper"},
+	}
+	if p.Network == sandbox.NetworkOff {
+		e[1].Mechanism = "seccomp: no internet sockets"
+	}
+	guarded := slices.ContainsFunc(p.DenyWrite, func(name string) bool {
+		return slices.ContainsFunc(p.Write, func(root string) bool { return within(name, root) })
+	})
+	if !guarded {
+		e[2] = sandbox.Clause{Clause: sandbox.ClauseGuards, State: sandbox.Enforced, Mechanism: "nothing to guard is writable"}
+	}
+	var open []string
+	for _, c := range e {
+		if c.State != sandbox.Enforced && !slices.Contains(p.BestEffort, c.Clause) &&
+			!(c.Clause == sandbox.ClauseResources && r == sandbox.Resources{}) {
+			open = append(open, string(c.Clause))
+		}
+	}
+	if len(open) > 0 {
+		return nil, fmt.Errorf("policy %q cannot be kept without namespaces: %s (best_effort in a policy file leaves a clause open): %w",
+			p.Name, strings.Join(open, ", "), sandbox.ErrPolicy)
+	}
+	return e, nil
+}
+
+// reachableSockets are the sockets of this machine a script could connect to.
+func reachableSockets(p sandbox.Policy) (names []string) {
+	for _, name := range allHostSockets() {
+		if slices.ContainsFunc(p.Write, func(root string) bool { return within(name, root) }) || strings.Contains(name, "/"+userDir()+"/") {
+			continue // its own, or another box's, which asks for a token
+		}
+		if unix.Access(name, unix.W_OK) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,6 @@
+//go:build !noland
+
+package guest
+
+// noLandlock hides Landlock from this binary; see features_noland.go.
+const noLandlock = false

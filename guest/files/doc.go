@@ -1,0 +1,3 @@
+// Package files opens, writes and lists files for tools, the way a process
+// inside a box would.
+package files

@@ -1,0 +1,255 @@
+package guest
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A command of a confined box is forked, not re-executed: the guest's process
+// is copied twice, and the copies run nothing but the raw system calls below.
+// The first copy is the command's reaper, PID 1 of a pid namespace of its own
+// where there are namespaces, so that its death is the death of everything the
+// command started. The second becomes the command.
+//
+// The copies have one thread and no Go runtime that works: functions here are
+// nosplit, allocate nothing, write no pointers and call only each other. All
+// signals are blocked from before the copy until just before exec.
+
+// launch is what the copies need, prepared in full before the fork.
+type launch struct {
+	nested    bool // the reaper is PID 1 of a new namespace, and mounts its /proc
+	started   int  // pipe: closed by exec, or gets a failure
+	report    int  // pipe: gets reports from the reaper
+	groups    [4]int
+	ngroups   int
+	path      *byte
+	argv, env **byte
+	dir       *byte
+	stdio     [3]int
+	ruleset   int // Landlock, -1 for none
+	filter    *unix.SockFprog
+	limits    [4]limit
+	nlimits   int
+
+	// What the copies write to; each has its own copy.
+	failure failure
+	out     report
+	status  int32
+	rusage  unix.Rusage
+	caps    [2]unix.CapUserData
+	header  unix.CapUserHeader
+	action  [4]uint64 // struct sigaction
+	mask    uint64
+	zero    [2]byte
+	proc    [8]byte // "proc", NUL
+	procDir [8]byte // "/proc", NUL
+}
+
+type limit struct {
+	resource int
+	value    unix.Rlimit
+}
+
+// failure tells which step failed before exec.
+type failure struct{ Stage, Errno uint32 }
+
+// The steps of a start, as StartError.Stage names them.
+const (
+	stageFork = iota
+	stageProc
+	stageGroup
+	stageStdio
+	stageLimit
+	stageDir
+	stagePrivileges
+	stageLandlock
+	stageSeccomp
+	stageExec
+)
+
+var stageNames = [...]string{"fork", "proc", "cgroup", "stdio", "limit", "dir", "privileges", "landlock", "seccomp", "exec"}
+
+// report is what a reaper tells: first when the main process has ended, and a
+// second time when everything has.
+type report struct {
+	Status       uint64 // of the main process, as wait4 gives it
+	User, System uint64 // nanoseconds, of all that ended
+	MaxRSS       uint64 // KiB
+	Last         uint64 // 1: nothing is left
+}
+
+const reportSize = int(unsafe.Sizeof(report{}))
+
+func newLaunch() *launch {
+	l := &launch{ruleset: -1}
+	copy(l.proc[:], "proc")
+	copy(l.procDir[:], "/proc")
+	l.header.Version = unix.LINUX_CAPABILITY_VERSION_3
+	return l
+}
+
+// fork makes the reaper. The caller's thread is locked and lives as long as
+// the guest: the reaper dies with it.
+func (l *launch) fork() (pid int, err error) {
+	all, old := ^uint64(0), uint64(0)
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&old)), 8, 0, 0); errno != 0 {
+		return 0, errno
+	}
+	child, errno := forkReaper(l)
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(child), nil
+}
+
+//go:noinline
+//go:norace
+//go:nosplit
+//go:nocheckptr
+func forkReaper(l *launch) (uintptr, syscall.Errno) {
+	flags := uintptr(unix.SIGCHLD)
+	if l.nested {
+		flags |= unix.CLONE_NEWPID | unix.CLONE_NEWNS
+	}
+	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
+	if errno != 0 || pid != 0 {
+		return pid, errno
+	}
+	reap(l)
+	return 0, 0
+}
+
+// reap is the life of a reaper; it does not return.
+//
+//go:norace
+//go:nosplit
+//go:nocheckptr
+func reap(l *launch) {
+	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0, 0)
+	if l.nested {
+		_, _, errno := syscall.RawSyscall6(unix.SYS_MOUNT, uintptr(unsafe.Pointer(&l.proc)), uintptr(unsafe.Pointer(&l.procDir)), uintptr(unsafe.Pointer(&l.proc)),
+			unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, uintptr(unsafe.Pointer(&l.zero)), 0)
+		if errno != 0 {
+			fail(l, stageProc, errno)
+		}
+	} else {
+		syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0, 0)
+	}
+	l.zero[0] = '0'
+	for i := 0; i < l.ngroups; i++ {
+		fd := *(*int)(unsafe.Add(unsafe.Pointer(&l.groups), uintptr(i)*unsafe.Sizeof(l.groups[0])))
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&l.zero)), 1, 0, 0, 0); errno != 0 {
+			fail(l, stageGroup, errno)
+		}
+	}
+	main, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		fail(l, stageFork, errno)
+	}
+	if main == 0 {
+		become(l)
+	}
+	// Nothing of the guest's stays open here but the pipe.
+	if l.report != 3 {
+		syscall.RawSyscall6(unix.SYS_DUP3, uintptr(l.report), 3, unix.O_CLOEXEC, 0, 0, 0)
+	}
+	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, 4, 1<<32-1, 0, 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&l.header)), uintptr(unsafe.Pointer(&l.caps)), 0, 0, 0, 0)
+	for {
+		pid, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&l.status)), unix.WALL, uintptr(unsafe.Pointer(&l.rusage)), 0, 0)
+		if errno == unix.EINTR {
+			continue
+		}
+		if errno != 0 { // ECHILD: nothing is left
+			l.out.Last = 1
+			tell(l)
+			syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 0, 0, 0, 0, 0, 0)
+		}
+		l.out.User += uint64(l.rusage.Utime.Sec)*1e9 + uint64(l.rusage.Utime.Usec)*1e3
+		l.out.System += uint64(l.rusage.Stime.Sec)*1e9 + uint64(l.rusage.Stime.Usec)*1e3
+		if uint64(l.rusage.Maxrss) > l.out.MaxRSS {
+			l.out.MaxRSS = uint64(l.rusage.Maxrss)
+		}
+		if pid == main {
+			l.out.Status = uint64(uint32(l.status))
+			tell(l)
+		}
+	}
+}
+
+//go:norace
+//go:nosplit
+//go:nocheckptr
+func tell(l *launch) {
+	syscall.RawSyscall6(unix.SYS_WRITE, 3, uintptr(unsafe.Pointer(&l.out)), unsafe.Sizeof(l.out), 0, 0, 0)
+}
+
+// fail tells the guest why there is no command, and ends this copy.
+//
+//go:norace
+//go:nosplit
+//go:nocheckptr
+func fail(l *launch, stage uint32, errno syscall.Errno) {
+	l.failure.Stage, l.failure.Errno = stage, uint32(errno)
+	syscall.RawSyscall6(unix.SYS_WRITE, uintptr(l.started), uintptr(unsafe.Pointer(&l.failure)), unsafe.Sizeof(l.failure), 0, 0, 0)
+	for {
+		syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 127, 0, 0, 0, 0, 0)
+	}
+}
+
+// become turns this copy into the command; it does not return.
+//
+//go:norace
+//go:nosplit
+//go:nocheckptr
+func become(l *launch) {
+	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
+	syscall.RawSyscall6(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0)
+	// The guest keeps 0, 1 and 2 on the null device, so what it passes is above.
+	for i := uintptr(0); i < 3; i++ {
+		fd := *(*int)(unsafe.Add(unsafe.Pointer(&l.stdio), i*unsafe.Sizeof(l.stdio[0])))
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_DUP3, uintptr(fd), i, 0, 0, 0, 0); errno != 0 {
+			fail(l, stageStdio, errno)
+		}
+	}
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, 3, 1<<32-1, unix.CLOSE_RANGE_CLOEXEC, 0, 0, 0); errno != 0 {
+		fail(l, stageStdio, errno)
+	}
+	for i := 0; i < l.nlimits; i++ {
+		lim := (*limit)(unsafe.Add(unsafe.Pointer(&l.limits), uintptr(i)*unsafe.Sizeof(l.limits[0])))
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, uintptr(lim.resource), uintptr(unsafe.Pointer(&lim.value)), 0, 0, 0); errno != 0 {
+			fail(l, stageLimit, errno)
+		}
+	}
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+		fail(l, stagePrivileges, errno)
+	}
+	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, 0)
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&l.header)), uintptr(unsafe.Pointer(&l.caps)), 0, 0, 0, 0); errno != 0 {
+		fail(l, stagePrivileges, errno)
+	}
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_CHDIR, uintptr(unsafe.Pointer(l.dir)), 0, 0, 0, 0, 0); errno != 0 {
+		fail(l, stageDir, errno)
+	}
+	if l.ruleset >= 0 {
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(l.ruleset), 0, 0, 0, 0, 0); errno != 0 {
+			fail(l, stageLandlock, errno)
+		}
+	}
+	// A signal its ancestors ignore would be ignored by the command too.
+	for sig := uintptr(1); sig <= 64; sig++ {
+		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&l.action)), 0, 8, 0, 0)
+	}
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&l.mask)), 0, 8, 0, 0)
+	if l.filter != nil {
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(l.filter)), 0, 0, 0); errno != 0 {
+			fail(l, stageSeccomp, errno)
+		}
+	}
+	_, _, errno := syscall.RawSyscall6(unix.SYS_EXECVE, uintptr(unsafe.Pointer(l.path)), uintptr(unsafe.Pointer(l.argv)), uintptr(unsafe.Pointer(l.env)), 0, 0, 0)
+	fail(l, stageExec, errno)
+}

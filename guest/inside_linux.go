@@ -1,0 +1,401 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hermes-exec/hermes-exec/guest/files"
+	"github.com/hermes-exec/hermes-exec/guest/landlock"
+	"github.com/hermes-exec/hermes-exec/guest/seccomp"
+)
+
+// maxPacket bounds one message of the session's socket. It is below what the
+// kernel takes by default.
+const maxPacket = 128 << 10
+
+// inside is the guest of one box.
+type inside struct {
+	c       Confinement
+	ruleset *landlock.Ruleset
+	filter  []unix.SockFilter
+	prog    *unix.SockFprog
+	groups  []int
+
+	mu       sync.Mutex
+	commands map[*command]struct{}
+}
+
+// confineOne is the whole life of a session guest: it confines itself, serves
+// the engine until its socket closes, and takes everything with it.
+func confineOne() int {
+	runtime.LockOSThread() // reapers die with this thread
+	closeOnExec(control)
+	for _, sig := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGALRM, unix.SIGVTALRM, unix.SIGPROF} {
+		ignore(sig)
+	}
+	packet, fds, err := receivePacket(control, maxPacket)
+	if err != nil || len(packet) == 0 {
+		return 1 // the engine ended before it had said what to be
+	}
+	g := &inside{commands: map[*command]struct{}{}}
+	err = at("configuration", json.Unmarshal(packet, &g.c))
+	if err == nil {
+		err = g.setUp(fds)
+	}
+	var s Setup
+	if err != nil {
+		var stage *stageError
+		var errno syscall.Errno
+		s.Error = err.Error()
+		if errors.As(err, &stage) {
+			s.Stage = stage.stage
+		}
+		if errors.As(err, &errno) {
+			s.Errno = int(errno)
+		}
+	} else if g.ruleset != nil {
+		s.Landlock = g.ruleset.ABI()
+	}
+	m, _ := os.ReadFile("/proc/self/uid_map")
+	s.UIDMap = strings.Join(strings.Fields(string(m)), " ")
+	reply, err := json.Marshal(s)
+	if err != nil || unix.Sendmsg(control, reply, nil, nil, unix.MSG_NOSIGNAL) != nil || s.Error != "" {
+		return 1
+	}
+	return g.serve()
+}
+
+// setUp confines this process as far as it goes for one that has to fork
+// commands. Each command is confined further.
+func (g *inside) setUp(fds []int) error {
+	if g.c.Namespaces {
+		// The death of the engine's thread that made this process is its own.
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+			return at("pdeathsig", err)
+		}
+		if err := g.mapIDs(); err != nil {
+			return at("ids", err)
+		}
+	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return at("subreaper", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return at("dumpable", err)
+	}
+	if g.c.Groups > len(fds) {
+		return at("configuration", unix.EBADF)
+	}
+	g.groups = fds[:g.c.Groups]
+	trees := fds[g.c.Groups:]
+	if g.c.Namespaces {
+		if err := build(&g.c, trees); err != nil {
+			return err
+		}
+		if err := unix.Sethostname([]byte("sandbox")); err != nil {
+			return at("hostname", err)
+		}
+		if g.c.NetworkOff {
+			if err := raiseLoopback(); err != nil {
+				return at("loopback", err)
+			}
+		}
+	}
+	for _, fd := range trees {
+		unix.Close(fd)
+	}
+	if err := g.wall(); err != nil {
+		return err
+	}
+	if g.c.Namespaces {
+		// The last capability that is needed is the one to make namespaces.
+		if err := keepCapability(unix.CAP_SYS_ADMIN); err != nil {
+			return at("capabilities", err)
+		}
+	}
+	unix.Umask(0o022)
+	return nil
+}
+
+// mapIDs maps the engine's user to itself, unless the engine has mapped.
+func (g *inside) mapIDs() error {
+	if g.c.Mapped {
+		return nil
+	}
+	line := func(id int) []byte { return []byte(strconv.Itoa(id) + " " + strconv.Itoa(id) + " 1") }
+	if err := os.WriteFile("/proc/self/setgroups", []byte("deny"), 0); err != nil {
+		return err
+	}
+	if err := os.WriteFile("/proc/self/gid_map", line(g.c.GID), 0); err != nil {
+		return err
+	}
+	return os.WriteFile("/proc/self/uid_map", line(g.c.UID), 0)
+}
+
+// private are the places every box may write, where there are namespaces.
+var private = [...]string{"/run", "/tmp", "/var/tmp", "/dev/shm"}
+
+// wall makes the Landlock ruleset and the seccomp filter commands and the file
+// server are put under.
+func (g *inside) wall() error {
+	var err error
+	if landlock.ABI() > 0 && !noLandlock {
+		g.ruleset, err = landlock.New(landlock.Options{DenyTCP: g.c.NetworkOff && !g.c.Namespaces})
+		if err != nil {
+			return at("landlock", err)
+		}
+		allow := func(name string, access landlock.Access) error {
+			err := g.ruleset.Allow(name, access)
+			if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOTDIR) {
+				return nil // not there, so not allowed
+			}
+			return err
+		}
+		write := g.c.Write
+		if g.c.Namespaces {
+			write = append(write[:len(write):len(write)], private[:]...)
+		}
+		for _, name := range g.c.Read {
+			err = errors.Join(err, allow(name, landlock.Read))
+		}
+		for _, name := range write {
+			err = errors.Join(err, allow(name, landlock.Write))
+		}
+		if g.c.Namespaces { // its own, in which nothing can be made
+			err = errors.Join(err, allow("/dev", landlock.Write|landlock.Ioctl))
+		} else {
+			for _, name := range devices {
+				err = errors.Join(err, allow("/dev/"+name, landlock.Write|landlock.Ioctl))
+			}
+		}
+		if err != nil {
+			return at("landlock", err)
+		}
+	}
+	g.filter, err = seccomp.Program(seccomp.Options{NoNetwork: g.c.NetworkOff && !g.c.Namespaces})
+	if err != nil {
+		return at("seccomp", err)
+	}
+	g.prog = &unix.SockFprog{Len: uint16(len(g.filter)), Filter: &g.filter[0]}
+	return nil
+}
+
+// raiseLoopback brings up the loopback of a new network namespace.
+func raiseLoopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	req, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	req.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req)
+}
+
+// keepCapability drops every capability of this thread but one, and all of
+// them from what a program it executes could get.
+func keepCapability(keep int) error {
+	for c := 0; c <= unix.CAP_LAST_CAP; c++ {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err != nil && err != unix.EINVAL {
+			return err
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if keep >= 0 {
+		data[keep/32].Permitted = 1 << (keep % 32)
+		data[keep/32].Effective = data[keep/32].Permitted
+	}
+	return unix.Capset(&header, &data[0])
+}
+
+// serve obeys the engine until its socket closes. The orders of a session are
+// packets: one letter and what it needs, with at most one descriptor.
+func (g *inside) serve() int {
+	for {
+		packet, fds, err := receivePacket(control, 4<<10)
+		if err != nil || len(packet) == 0 {
+			g.end()
+			return 0
+		}
+		var fd = -1
+		if len(fds) == 1 {
+			fd = fds[0]
+		}
+		switch {
+		case packet[0] == orderCommand && fd >= 0:
+			g.command(fd)
+		case packet[0] == orderFiles && fd >= 0:
+			go g.serveFiles(fd)
+		case packet[0] == orderListen && len(fds) == 0:
+			g.listen(string(packet[1:]))
+		default:
+			g.end()
+			return 1
+		}
+	}
+}
+
+// end kills what still runs, where no namespace does it.
+func (g *inside) end() {
+	if g.c.Namespaces {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for stop := time.Now().Add(resist); time.Now().Before(stop); {
+		all := tree{root: os.Getpid()}
+		if left, err := all.kill(); err != nil || left == 0 {
+			return
+		}
+		for {
+			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil); err != nil || pid <= 0 {
+				break
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// serveFiles is a thread that is confined as a command is.
+func (g *inside) serveFiles(fd int) {
+	runtime.LockOSThread() // never unlocked: the thread ends with it
+	defer unix.Close(fd)
+	if err := keepCapability(-1); err != nil && g.c.Namespaces {
+		return
+	}
+	if g.ruleset != nil && g.ruleset.Restrict() != nil {
+		return
+	}
+	if seccomp.Install(g.filter) != nil {
+		return
+	}
+	_ = files.Serve(fd, files.New())
+}
+
+// listen makes a socket in a new directory of the scratch directory and passes
+// it to the engine.
+func (g *inside) listen(name string) {
+	fd, err := g.socket(name)
+	if err != nil {
+		errno, _ := err.(syscall.Errno)
+		_ = unix.Sendmsg(control, []byte("!"+strconv.Itoa(int(errno))), nil, nil, unix.MSG_NOSIGNAL)
+		return
+	}
+	_ = unix.Sendmsg(control, []byte{orderListen}, unix.UnixRights(fd), nil, unix.MSG_NOSIGNAL)
+	unix.Close(fd)
+}
+
+func (g *inside) socket(name string) (int, error) {
+	if name == "" || strings.ContainsAny(name, "/\x00") || name[0] == '.' {
+		return -1, unix.EINVAL
+	}
+	dir := filepath.Join(g.c.Scratch, name)
+	if err := unix.Mkdir(dir, 0o700); err != nil {
+		return -1, err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(dir, socketName)}); err == nil {
+		err = unix.Listen(fd, 128)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// receivePacket reads one message with its descriptors, which are ours alone.
+func receivePacket(fd, limit int) ([]byte, []int, error) {
+	buf, rights := make([]byte, limit), make([]byte, unix.CmsgSpace(maxRights*4))
+	for {
+		n, rn, flags, _, err := unix.Recvmsg(fd, buf, rights, unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		var fds []int
+		messages, err := unix.ParseSocketControlMessage(rights[:rn])
+		for i := range messages {
+			got, rerr := unix.ParseUnixRights(&messages[i])
+			fds = append(fds, got...)
+			err = errors.Join(err, rerr)
+		}
+		if err != nil || flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 {
+			for _, fd := range fds {
+				unix.Close(fd)
+			}
+			return nil, nil, errFrame
+		}
+		return buf[:n], fds, nil
+	}
+}
+
+// prepare fills in what the forked copies need.
+func (g *inside) prepare(cmd Command, stdio [3]int, started, report int) (l *launch, stage string, err error) {
+	l = newLaunch()
+	l.nested = g.c.Namespaces
+	l.started, l.report = started, report
+	l.stdio = stdio
+	l.ngroups = copy(l.groups[:], g.groups)
+	path, err := lookPath(cmd.Args[0], cmd.Env)
+	if err != nil {
+		return nil, "program", err
+	}
+	argv, err := syscall.SlicePtrFromStrings(cmd.Args)
+	if err != nil {
+		return nil, "program", unix.EINVAL
+	}
+	env, err := syscall.SlicePtrFromStrings(cmd.Env)
+	if err != nil {
+		return nil, "program", unix.EINVAL
+	}
+	l.argv, l.env = &argv[0], &env[0]
+	if l.path, err = syscall.BytePtrFromString(path); err == nil {
+		l.dir, err = syscall.BytePtrFromString(cmd.Dir)
+	}
+	if err != nil {
+		return nil, "program", unix.EINVAL
+	}
+	if g.ruleset != nil {
+		l.ruleset = g.ruleset.FD()
+	}
+	l.filter = g.prog
+	l.add(unix.RLIMIT_CORE, 0)
+	if g.c.PIDs > 0 {
+		l.add(unix.RLIMIT_NPROC, uint64(g.c.PIDs))
+	}
+	return l, "", nil
+}
+
+func (l *launch) add(resource int, value uint64) {
+	l.limits[l.nlimits] = limit{resource, unix.Rlimit{Cur: value, Max: value}}
+	l.nlimits++
+}
+
+// bytesOf shows a struct the forked copies wrote as they left it.
+func bytesOf[T any](v *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
+}

@@ -1,0 +1,508 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// stageError says at which step the guest's setup failed.
+type stageError struct {
+	stage string
+	err   error
+}
+
+func (e *stageError) Error() string { return e.stage + ": " + e.err.Error() }
+func (e *stageError) Unwrap() error { return e.err }
+
+func at(stage string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &stageError{stage, err}
+}
+
+// root builds the tree of mounts the box will see. Everything is done by
+// descriptors: a name is looked up once, and what was found is what is mounted.
+type root struct {
+	fd    int // the new root, O_PATH
+	trees []int
+	rest  []int // descriptors to close at the end
+}
+
+const (
+	nosuid = unix.MOUNT_ATTR_NOSUID
+	nodev  = unix.MOUNT_ATTR_NODEV
+	rdonly = unix.MOUNT_ATTR_RDONLY
+)
+
+// devices are those a program may count on.
+var devices = [...]string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// build makes the tree and moves into it. trees are what the engine opened.
+func build(c *Confinement, trees []int) error {
+	r := &root{fd: -1, trees: trees}
+	defer r.close()
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return at("private", err)
+	}
+	// What is opened here is this machine's, before anything covers it.
+	binds := make([]int, len(c.Mounts))
+	for i, m := range c.Mounts {
+		binds[i] = -1
+		if m.Kind != MountBind {
+			continue
+		}
+		fd, err := r.source(m)
+		if err != nil {
+			if m.Optional && missing(err) {
+				continue
+			}
+			return at("open "+m.Source, err)
+		}
+		binds[i] = fd
+	}
+	if err := r.makeBase(c); err != nil {
+		return at("root", err)
+	}
+	if err := r.makeDev(); err != nil {
+		return at("dev", err)
+	}
+	if err := r.makePrivate(c); err != nil {
+		return at("private tmpfs", err)
+	}
+	if err := r.makeProc(); err != nil {
+		return at("proc", err)
+	}
+	for _, l := range c.Links {
+		if err := r.link(l); err != nil {
+			return at("link "+l.Path, err)
+		}
+	}
+	for i, m := range c.Mounts {
+		var err error
+		switch m.Kind {
+		case MountBind:
+			if binds[i] < 0 {
+				continue
+			}
+			err = r.bind(binds[i], m)
+		case MountSelf:
+			err = r.self(m)
+		case MountHide:
+			err = r.hide(m)
+		default:
+			err = unix.EINVAL
+		}
+		if err != nil && !(m.Optional && missing(err)) {
+			return at(string(m.Kind)+" "+m.Target, err)
+		}
+	}
+	return at("pivot", r.enter())
+}
+
+func missing(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES)
+}
+
+func (r *root) close() {
+	for _, fd := range r.rest {
+		unix.Close(fd)
+	}
+	if r.fd >= 0 {
+		unix.Close(r.fd)
+	}
+}
+
+// keep closes fd with the root.
+func (r *root) keep(fd int, err error) (int, error) {
+	if err == nil {
+		r.rest = append(r.rest, fd)
+	}
+	return fd, err
+}
+
+func (r *root) source(m Mount) (int, error) {
+	if m.Tree > 0 {
+		if m.Tree > len(r.trees) {
+			return -1, unix.EBADF
+		}
+		return r.trees[m.Tree-1], nil
+	}
+	return r.keep(unix.OpenTree(unix.AT_FDCWD, m.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE))
+}
+
+// restrict adds attributes to a tree of mounts.
+func restrict(fd int, attr uint64) error {
+	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr})
+}
+
+func attach(tree, target int) error {
+	return unix.MoveMount(tree, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+// tmpfs makes a file system nobody has mounted yet.
+func tmpfs(options ...string) (int, error) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fs)
+	for _, o := range options {
+		key, value, _ := strings.Cut(o, "=")
+		if err := unix.FsconfigSetString(fs, key, value); err != nil {
+			return -1, fmt.Errorf("%s: %w", o, err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, nosuid|nodev)
+}
+
+// makeBase attaches the new root where it hides nothing that is still needed.
+func (r *root) makeBase(c *Confinement) (err error) {
+	var tree int
+	if c.Base {
+		tree, err = unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err == nil {
+			err = restrict(tree, rdonly|nosuid)
+		}
+	} else {
+		if tree, err = tmpfs("mode=0755", "size=1m", "nr_inodes=4096"); err == nil {
+			for _, dir := range [...]string{"dev", "proc", "tmp", "run", "var", "var/tmp"} {
+				if err = unix.Mkdirat(tree, dir, 0o755); err != nil {
+					break
+				}
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	place, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(place)
+	if err := attach(tree, place); err != nil {
+		return err
+	}
+	r.fd, err = unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return err
+}
+
+// system opens a directory every system has; there it may be a link.
+func (r *root) system(name string) (int, error) {
+	return unix.Openat2(r.fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+}
+
+// place opens a path of the box, in which no component may be a link.
+func (r *root) place(name string) (int, error) {
+	return unix.Openat2(r.fd, relative(name), &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS,
+	})
+}
+
+func relative(name string) string {
+	if name = strings.TrimPrefix(path.Clean(name), "/"); name == "" {
+		return "."
+	}
+	return name
+}
+
+// over attaches a tree at a place of every system.
+func (r *root) over(tree int, name string) error {
+	target, err := r.system(name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	return attach(tree, target)
+}
+
+// makeDev makes /dev: what a program may count on, and the two empty nodes
+// that hide others. It can be changed by nobody.
+func (r *root) makeDev() error {
+	dev, err := r.keep(tmpfs("mode=0755", "size=64k", "nr_inodes=64"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range [...]string{"pts", "shm", ".hidden"} {
+		if err := unix.Mkdirat(dev, dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := unix.Fchmodat(dev, ".hidden", 0, 0); err != nil {
+		return err
+	}
+	files := append([]string{".hidden-file"}, devices[:]...)
+	for _, name := range files {
+		fd, err := unix.Openat(dev, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o444)
+		if err != nil {
+			return err
+		}
+		if name == ".hidden-file" {
+			err = unix.Fchmod(fd, 0)
+		}
+		unix.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
+	for name, target := range map[string]string{
+		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+	} {
+		if err := unix.Symlinkat(target, dev, name); err != nil {
+			return err
+		}
+	}
+	if err := r.over(dev, "dev"); err != nil {
+		return err
+	}
+	for _, name := range devices {
+		tree, err := unix.OpenTree(unix.AT_FDCWD, "/dev/"+name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err == unix.ENOENT {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		err = r.over(tree, "dev/"+name)
+		unix.Close(tree)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := r.makePts(); err != nil {
+		return fmt.Errorf("pts: %w", err)
+	}
+	return unix.MountSetattr(dev, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: rdonly})
+}
+
+func (r *root) makePts() error {
+	fs, err := unix.Fsopen("devpts", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fs)
+	for _, o := range [...][2]string{{"ptmxmode", "0666"}, {"mode", "0620"}} {
+		if err := unix.FsconfigSetString(fs, o[0], o[1]); err != nil {
+			return err
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return err
+	}
+	tree, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, nosuid)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	return r.over(tree, "dev/pts")
+}
+
+// makePrivate makes the one file system of /run, /tmp, /var/tmp, /dev/shm and
+// scratch, so that one size bounds them all.
+func (r *root) makePrivate(c *Confinement) error {
+	options := []string{"mode=0755"}
+	if c.Size > 0 {
+		options = append(options, "size="+strconv.FormatInt(c.Size, 10))
+	}
+	private, err := r.keep(tmpfs(options...))
+	if err != nil {
+		return err
+	}
+	for _, d := range [...]struct {
+		name string
+		mode uint32
+	}{{".tmp", 0o1777}, {".vartmp", 0o1777}, {".shm", 0o1777}, {strings.TrimPrefix(c.Scratch, "/run/"), 0o700}} {
+		if err := unix.Mkdirat(private, d.name, d.mode); err != nil {
+			return err
+		}
+		if err := unix.Fchmodat(private, d.name, d.mode, 0); err != nil { // whatever the umask
+			return err
+		}
+	}
+	if err := r.over(private, "run"); err != nil {
+		return err
+	}
+	for _, p := range [...][2]string{{".tmp", "tmp"}, {".vartmp", "var/tmp"}, {".shm", "dev/shm"}} {
+		tree, err := unix.OpenTree(private, p[0], unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p[1], err)
+		}
+		err = r.over(tree, p[1])
+		unix.Close(tree)
+		if err != nil && !(p[1] == "var/tmp" && missing(err)) {
+			return fmt.Errorf("%s: %w", p[1], err)
+		}
+	}
+	return nil
+}
+
+// makeProc mounts the pid namespace's own /proc, read-only: nothing in it is
+// for the box to change.
+func (r *root) makeProc() error {
+	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fs)
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return err
+	}
+	tree, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, rdonly|nosuid|nodev|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	return r.over(tree, "proc")
+}
+
+// bind attaches a tree of this machine's.
+func (r *root) bind(tree int, m Mount) error {
+	attr := uint64(nosuid | nodev)
+	if !m.Write {
+		attr |= rdonly
+	}
+	if err := restrict(tree, attr); err != nil {
+		return err
+	}
+	target, err := r.target(tree, m.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	return attach(tree, target)
+}
+
+// target opens the place a tree goes to and, in the file systems that are the
+// box's own, makes it first.
+func (r *root) target(tree int, name string) (int, error) {
+	fd, err := r.place(name)
+	if err != unix.ENOENT {
+		return fd, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(tree, &st); err != nil {
+		return -1, err
+	}
+	dir, err := r.place(path.Dir(name))
+	if err == unix.ENOENT {
+		dir, err = r.makeDirs(path.Dir(name))
+	}
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(dir)
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		err = unix.Mkdirat(dir, path.Base(name), 0o755)
+	} else {
+		var file int
+		if file, err = unix.Openat(dir, path.Base(name), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o444); err == nil {
+			unix.Close(file)
+		}
+	}
+	if err != nil {
+		return -1, err
+	}
+	return r.place(name)
+}
+
+func (r *root) makeDirs(name string) (int, error) {
+	if name == "/" || name == "." {
+		return r.place("/")
+	}
+	parent, err := r.place(path.Dir(name))
+	if err == unix.ENOENT {
+		parent, err = r.makeDirs(path.Dir(name))
+	}
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(parent)
+	if err := unix.Mkdirat(parent, path.Base(name), 0o755); err != nil {
+		return -1, err
+	}
+	return r.place(name)
+}
+
+// self makes Target a mount of its own: whatever becomes of the names above
+// it, it stays where it is.
+func (r *root) self(m Mount) error {
+	target, err := r.place(m.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	tree, err := unix.OpenTree(target, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	if !m.Write {
+		if err := restrict(tree, rdonly); err != nil {
+			return err
+		}
+	}
+	return attach(tree, target)
+}
+
+// hide covers Target with something empty that nobody can open.
+func (r *root) hide(m Mount) error {
+	target, err := r.place(m.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	var st unix.Stat_t
+	if err := unix.Fstat(target, &st); err != nil {
+		return err
+	}
+	empty := "dev/.hidden-file"
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		empty = "dev/.hidden"
+	}
+	tree, err := unix.OpenTree(r.fd, empty, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	if err := restrict(tree, rdonly|nosuid|nodev|unix.MOUNT_ATTR_NOEXEC); err != nil {
+		return err
+	}
+	return attach(tree, target)
+}
+
+// link makes a symbolic link in an empty root.
+func (r *root) link(l Link) error {
+	dir, err := r.place(path.Dir(l.Path))
+	if err == unix.ENOENT {
+		dir, err = r.makeDirs(path.Dir(l.Path))
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	return unix.Symlinkat(l.Target, dir, path.Base(l.Path))
+}
+
+// enter makes the new root the root and lets go of the old one.
+func (r *root) enter() error {
+	if err := unix.Fchdir(r.fd); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	return unix.Chdir("/")
+}

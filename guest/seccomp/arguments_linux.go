@@ -1,0 +1,96 @@
+package seccomp
+
+import (
+	"slices"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// newNamespaces are the flags of clone that make namespaces. CLONE_NEWTIME is
+// not among them: clone reads its bit as part of the exit signal.
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// socketType masks the flags (SOCK_CLOEXEC, SOCK_NONBLOCK) off a socket's type.
+const socketType = 0xf
+
+// addrNoRandomize is what setarch -R, gdb and sanitizers ask for themselves.
+const addrNoRandomize = 0x40000
+
+// answer is the instruction that ends the filter with a verdict.
+func answer(v verdict) bpf.Instruction {
+	switch v {
+	case allow:
+		return bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
+	case refuse:
+		return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)}
+	case absent:
+		return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)}
+	default:
+		return bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
+	}
+}
+
+// act is the code that carries out a verdict; it always ends the filter.
+func act(v verdict, o Options) []bpf.Instruction {
+	switch v {
+	case examineClone:
+		return []bpf.Instruction{
+			argument(0),
+			bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: newNamespaces, SkipTrue: 1},
+			answer(allow),
+			answer(refuse),
+		}
+	case examineSocket:
+		return socket(o)
+	case examineIoctl:
+		return []bpf.Instruction{
+			argument(1),
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 3},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCLINUX, SkipTrue: 2},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSETD, SkipTrue: 1},
+			answer(allow),
+			answer(refuse),
+		}
+	case examinePersonality:
+		return slices.Concat([]bpf.Instruction{argument(0)}, need(0, addrNoRandomize, ^uint32(0)), []bpf.Instruction{answer(allow)})
+	default:
+		return []bpf.Instruction{answer(v)}
+	}
+}
+
+// socket looks at the arguments of socket and socketpair. The protocols it lets
+// through for IP are those that programs use; the others (SCTP, DCCP, L2TP,
+// SMC …) would have the kernel load their modules on demand.
+func socket(o Options) []bpf.Instruction {
+	kind := []bpf.Instruction{argument(1), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: socketType}}
+	ip := []bpf.Instruction{answer(refuse)}
+	if !o.NoNetwork {
+		ip = slices.Concat(
+			need(unix.AF_INET, unix.AF_INET6),
+			kind, need(unix.SOCK_STREAM, unix.SOCK_DGRAM),
+			[]bpf.Instruction{argument(2)},
+			need(0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6, unix.IPPROTO_UDPLITE, unix.IPPROTO_MPTCP),
+			[]bpf.Instruction{answer(allow)},
+		)
+	}
+	return slices.Concat(
+		[]bpf.Instruction{
+			argument(0),
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: uint8(len(ip))},
+		},
+		ip,
+		kind, need(unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET),
+		[]bpf.Instruction{answer(allow)},
+	)
+}
+
+// need refuses the call unless A is one of the values, and goes on otherwise.
+func need(values ...uint32) []bpf.Instruction {
+	var code []bpf.Instruction
+	for i, v := range values {
+		code = append(code, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipTrue: uint8(len(values) - i)})
+	}
+	return append(code, answer(refuse))
+}

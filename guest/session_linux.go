@@ -1,0 +1,383 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hermes-exec/hermes-exec/guest/files"
+)
+
+// spawner is a goroutine on a thread of its own.
+type spawner struct {
+	mu     sync.Mutex
+	jobs   chan func()
+	closed bool
+}
+
+// do runs f on the thread.
+func (s *spawner) do(f func()) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrSpawner
+	}
+	if s.jobs == nil {
+		jobs := make(chan func())
+		s.jobs = jobs
+		go func() {
+			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+			for job := range jobs {
+				job()
+			}
+		}()
+	}
+	done := make(chan struct{})
+	s.jobs <- func() { defer close(done); f() }
+	s.mu.Unlock()
+	<-done
+	return nil
+}
+
+// Close ends the thread and with it every guest it has started.
+func (s *Spawner) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed && s.jobs != nil {
+		close(s.jobs)
+	}
+	s.closed = true
+}
+
+// Session is the engine's end of a session guest. All methods are safe for
+// concurrent use.
+type Session struct {
+	proc  *os.Process
+	conn  *os.File // SOCK_SEQPACKET
+	setup Setup
+	reap  func() (*os.ProcessState, error)
+	done  chan struct{} // closed when the guest has ended
+
+	mu sync.Mutex // one order, with its answer, at a time
+}
+
+// Confine starts a guest that confines itself as c says. descriptors are the
+// cgroup.procs files and then the trees c speaks of; they may be closed once it
+// returned. The error is a *SetupError when this machine does not allow it,
+// else the cause of ctx or ErrNoGuest.
+func (s *Spawner) Confine(ctx context.Context, program string, c Confinement, descriptors []*os.File) (*Session, error) {
+	if program == "" {
+		program = "/proc/self/exe"
+	}
+	message, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(message) > maxPacket || len(descriptors) > maxRights {
+		return nil, fmt.Errorf("guest: a confinement of %d bytes and %d descriptors is too large", len(message), len(descriptors))
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("guest: socket pair: %w", err)
+	}
+	theirs := os.NewFile(uintptr(fds[1]), "guest")
+	defer theirs.Close()
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		unix.Close(fds[0])
+		return nil, err
+	}
+	box := &Session{conn: os.NewFile(uintptr(fds[0]), "session"), done: make(chan struct{})}
+	// Sent before there is a guest, so that it need not wait.
+	if err := box.send(message, descriptors...); err != nil {
+		box.conn.Close()
+		return nil, fmt.Errorf("guest: %w", err)
+	}
+	if e := s.do(func() { box.proc, err = spawnSession(program, c, theirs) }); e != nil {
+		err = e
+	}
+	if err != nil {
+		box.conn.Close()
+		if errors.Is(err, ErrSpawner) {
+			return nil, err
+		}
+		return nil, spawnError(err)
+	}
+	box.reap = sync.OnceValues(box.proc.Wait)
+	theirs.Close() // or its end would never be seen
+	if err := box.greet(ctx); err != nil {
+		box.Kill()
+		box.conn.Close()
+		_, _ = box.reap()
+		return nil, err
+	}
+	go func() {
+		_, _ = box.reap()
+		close(box.done)
+	}()
+	return box, nil
+}
+
+// spawnSession starts the process. It runs on the spawner's thread.
+func spawnSession(program string, c Confinement, theirs *os.File) (*os.Process, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	sys := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGCONT}
+	if c.Namespaces {
+		sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+		if c.NetworkOff {
+			sys.Cloneflags |= unix.CLONE_NEWNET
+		}
+		sys.Pdeathsig = syscall.SIGKILL
+		sys.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN}
+		if c.Mapped {
+			sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: c.UID, HostID: c.UID, Size: 1}}
+			sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: c.GID, HostID: c.GID, Size: 1}}
+			sys.GidMappingsEnableSetgroups = true
+		}
+	}
+	if c.Mapped {
+		sys.Credential = &syscall.Credential{Uid: uint32(c.UID), Gid: uint32(c.GID)}
+	}
+	return os.StartProcess(program, []string{argv0, confine}, &os.ProcAttr{
+		Dir:   "/",
+		Env:   []string{marker + "=1", "GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=64MiB", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
+		Files: []*os.File{null, null, null, theirs},
+		Sys:   sys,
+	})
+}
+
+// greet waits until the guest has confined itself.
+func (s *Session) greet(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })
+	_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
+	answer, _, err := s.receive()
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && len(answer) == 0:
+		return ErrNoGuest
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	if err := json.Unmarshal(answer, &s.setup); err != nil {
+		return fmt.Errorf("guest: what it said: %w", err)
+	}
+	if err := setupError(s.setup); err != nil {
+		return err
+	}
+	return s.conn.SetDeadline(time.Time{})
+}
+
+// Setup is what the guest has made of itself.
+func (s *Session) Setup() Setup { return s.setup }
+
+// Done is closed when the guest has ended, and everything in its box with it.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// send writes one packet.
+func (s *Session) send(packet []byte, files ...*os.File) error {
+	var rights []byte
+	if len(files) > 0 {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			fds[i] = int(f.Fd())
+		}
+		rights = unix.UnixRights(fds...)
+	}
+	raw, err := s.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sendErr error
+	err = raw.Write(func(fd uintptr) bool {
+		for {
+			sendErr = unix.Sendmsg(int(fd), packet, rights, nil, unix.MSG_NOSIGNAL)
+			if sendErr != unix.EINTR {
+				return sendErr != unix.EAGAIN
+			}
+		}
+	})
+	if err == nil {
+		err = sendErr
+	}
+	return err
+}
+
+// receive reads one packet and at most one descriptor.
+func (s *Session) receive() (packet []byte, file *os.File, err error) {
+	raw, err := s.conn.SyscallConn()
+	if err != nil {
+		return nil, nil, err
+	}
+	var fds []int
+	var readErr error
+	err = raw.Read(func(fd uintptr) bool {
+		packet, fds, readErr = receivePacket(int(fd), 4<<10)
+		return readErr != unix.EAGAIN
+	})
+	if err == nil {
+		err = readErr
+	}
+	for i, fd := range fds {
+		if i > 0 || err != nil {
+			unix.Close(fd)
+			continue
+		}
+		file = os.NewFile(uintptr(fd), "socket")
+	}
+	return packet, file, err
+}
+
+// hand passes one end of a connection to the guest, with the order it is for.
+func (s *Session) hand(order byte, theirs *os.File) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer theirs.Close()
+	if err := s.send([]byte{order}, theirs); err != nil {
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	return nil
+}
+
+// Dial opens a connection to the box's file server, for a files.Client.
+func (s *Session) Dial() (*os.File, error) {
+	ours, theirs, err := files.Pair()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.hand(orderFiles, theirs); err != nil {
+		ours.Close()
+		return nil, err
+	}
+	return ours, nil
+}
+
+// Listen opens a socket in a new directory of the scratch directory that has
+// the given name. Its path inside is scratch/name/s.
+func (s *Session) Listen(name string) (net.Listener, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.send(append([]byte{orderListen}, name...)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
+	answer, file, err := s.receive()
+	_ = s.conn.SetDeadline(time.Time{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	if file == nil {
+		if len(answer) > 1 && answer[0] == '!' {
+			if errno, err := strconv.Atoi(string(answer[1:])); err == nil {
+				return nil, os.NewSyscallError("socket in the box", syscall.Errno(errno))
+			}
+		}
+		return nil, fmt.Errorf("%w: it did not answer", ErrGone)
+	}
+	defer file.Close()
+	return net.FileListener(file)
+}
+
+// Command prepares to run one command.
+func (s *Session) Command() (*Remote, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("guest: socket pair: %w", err)
+	}
+	if err = unix.SetNonblock(fds[0], true); err != nil {
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+		return nil, err
+	}
+	ours := os.NewFile(uintptr(fds[0]), "command")
+	if err := s.hand(orderCommand, os.NewFile(uintptr(fds[1]), "guest")); err != nil {
+		ours.Close()
+		return nil, err
+	}
+	return &Remote{line: newLine(ours), session: s}, nil
+}
+
+// Kill ends the guest and everything in the box.
+func (s *Session) Kill() { _ = s.proc.Kill() }
+
+// Close lets the guest end, and returns when it has: it kills everything that
+// still runs in the box.
+func (s *Session) Close() error {
+	err := s.conn.Close()
+	select {
+	case <-s.done:
+	case <-time.After(2 * resist):
+		s.Kill()
+		<-s.done
+	}
+	return err
+}
+
+// Remote is the engine's end of one command in a confined box. Signal, End and
+// Kill are safe for concurrent use; Next is for one goroutine.
+type Remote struct {
+	line
+	session *Session
+}
+
+// Start runs the command with the three files as its standard streams. The
+// error is a *StartError when the command could not be run, ErrGone when the
+// guest has died, or the cause of ctx.
+func (r *Remote) Start(ctx context.Context, cmd Command, files commandFiles) (pid int, err error) {
+	defer func() {
+		if err != nil {
+			_, _ = r.Close()
+		}
+	}()
+	pid, err = r.start(ctx, cmd, files)
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	return pid, err
+}
+
+// Next returns the next event, as Supervisor.Next. An error means that the
+// guest is gone, and with it everything that was in the box.
+func (r *Remote) Next() (Event, error) {
+	kind, p, err := r.receive()
+	if err == nil {
+		var e Event
+		if e, err = parseEvent(kind, p); err == nil {
+			return e, nil
+		}
+	}
+	r.Kill()
+	return Event{}, fmt.Errorf("the guest ended: %w", err)
+}
+
+// End sends SIGTERM to the tree, and SIGKILL to what is left of it after
+// grace; at once when grace is 0. A later, earlier deadline wins.
+func (r *Remote) End(grace time.Duration) error {
+	return r.order(newFrame(kindEnd).number(uint64(max(grace, 0))).bytes())
+}
+
+// Signal sends sig to the whole tree.
+func (r *Remote) Signal(sig syscall.Signal) error {
+	return r.order(newFrame(kindSignal).number(uint64(sig)).bytes())
+}
+
+// Kill ends the whole box, for when its guest does not obey.
+func (r *Remote) Kill() { r.session.Kill() }
+
+// Close lets go of the command; one that still runs is killed.
+func (r *Remote) Close() (*os.ProcessState, error) { return nil, r.conn.Close() }
