@@ -28,9 +28,10 @@ type Confinement struct {
 	Read, Write []string
 	// PIDs bounds processes and threads of the box's user inside, 0 for no bound.
 	PIDs int
-	// Groups is how many of the descriptors sent along are cgroup.procs files,
-	// the first ones; the rest are the trees of Mounts.
-	Groups int
+	// Groups and Trees are how many of the descriptors sent along are
+	// cgroup.procs files, the first ones, and trees of Mounts, the next. What
+	// follows the guest keeps open.
+	Groups, Trees int
 }
 
 // Mount is one change to the tree of mounts. Paths are absolute and, but for

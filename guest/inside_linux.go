@@ -94,11 +94,11 @@ func (g *inside) setUp(fds []int) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return at("dumpable", err)
 	}
-	if g.c.Groups > len(fds) {
+	if g.c.Groups < 0 || g.c.Groups > len(launch{}.groups) || g.c.Trees < 0 || g.c.Groups+g.c.Trees > len(fds) {
 		return at("configuration", unix.EBADF)
 	}
 	g.groups = fds[:g.c.Groups]
-	trees := fds[g.c.Groups:]
+	trees := fds[g.c.Groups:][:g.c.Trees]
 	if g.c.Namespaces {
 		if err := build(&g.c, trees); err != nil {
 			return err
@@ -315,8 +315,9 @@ func (g *inside) socket(name string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(dir, socketName)}); err == nil {
-		err = unix.Listen(fd, 128)
+	name = filepath.Join(dir, socketName)
+	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err == nil {
+		err = errors.Join(unix.Chmod(name, 0o600), unix.Listen(fd, 128))
 	}
 	if err != nil {
 		unix.Close(fd)

@@ -66,26 +66,17 @@ type Session struct {
 	proc  *os.Process
 	conn  *os.File // SOCK_SEQPACKET
 	setup Setup
-	reap  func() (*os.ProcessState, error)
 	done  chan struct{} // closed when the guest has ended
 
 	mu sync.Mutex // one order, with its answer, at a time
 }
 
-// Confine starts a guest that confines itself as c says. descriptors are the
-// cgroup.procs files and then the trees c speaks of; they may be closed once it
-// returned. The error is a *SetupError when this machine does not allow it,
-// else the cause of ctx or ErrNoGuest.
-func (s *Spawner) Confine(ctx context.Context, program string, c Confinement, descriptors []*os.File) (*Session, error) {
+// Spawn starts a guest with the identity and in the namespaces c asks for; it
+// waits to be told the rest by Confine. The error is a *SetupError when this
+// machine does not allow it.
+func (s *Spawner) Spawn(program string, c Confinement) (*Session, error) {
 	if program == "" {
 		program = "/proc/self/exe"
-	}
-	message, err := json.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
-	if len(message) > maxPacket || len(descriptors) > maxRights {
-		return nil, fmt.Errorf("guest: a confinement of %d bytes and %d descriptors is too large", len(message), len(descriptors))
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -98,11 +89,6 @@ func (s *Spawner) Confine(ctx context.Context, program string, c Confinement, de
 		return nil, err
 	}
 	box := &Session{conn: os.NewFile(uintptr(fds[0]), "session"), done: make(chan struct{})}
-	// Sent before there is a guest, so that it need not wait.
-	if err := box.send(message, descriptors...); err != nil {
-		box.conn.Close()
-		return nil, fmt.Errorf("guest: %w", err)
-	}
 	if e := s.do(func() { box.proc, err = spawnSession(program, c, theirs) }); e != nil {
 		err = e
 	}
@@ -113,19 +99,37 @@ func (s *Spawner) Confine(ctx context.Context, program string, c Confinement, de
 		}
 		return nil, spawnError(err)
 	}
-	box.reap = sync.OnceValues(box.proc.Wait)
-	theirs.Close() // or its end would never be seen
-	if err := box.greet(ctx); err != nil {
-		box.Kill()
-		box.conn.Close()
-		_, _ = box.reap()
-		return nil, err
-	}
 	go func() {
-		_, _ = box.reap()
+		_, _ = box.proc.Wait()
 		close(box.done)
 	}()
 	return box, nil
+}
+
+// Confine tells the guest what to make of itself and waits until it has.
+// descriptors are the cgroup.procs files, then the trees c speaks of, then what
+// the guest is to keep open as long as it lives; they may be closed once it
+// returned. The error is a *SetupError when this machine does not allow it,
+// else the cause of ctx, ErrGone or ErrNoGuest. After an error the guest is
+// gone.
+func (s *Session) Confine(ctx context.Context, c Confinement, descriptors []*os.File) (err error) {
+	defer func() {
+		if err != nil {
+			s.Kill()
+			_ = s.Close()
+		}
+	}()
+	message, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	if len(message) > maxPacket || len(descriptors) > maxRights {
+		return fmt.Errorf("guest: a confinement of %d bytes and %d descriptors is too large", len(message), len(descriptors))
+	}
+	if err := s.send(message, descriptors...); err != nil {
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	return s.greet(ctx)
 }
 
 // spawnSession starts the process. It runs on the spawner's thread.
@@ -169,7 +173,7 @@ func (s *Session) greet(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && len(answer) == 0:
+	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && len(answer) == 0, errors.Is(err, unix.ECONNRESET):
 		return ErrNoGuest
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrGone, err)

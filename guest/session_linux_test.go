@@ -21,10 +21,7 @@ func confined(t testing.TB, change func(*Confinement)) *Session {
 	if change != nil {
 		change(&c)
 	}
-	box, err := s.Confine(context.Background(), "", c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := start(t, &s, c)
 	t.Cleanup(func() { box.Close(); s.Close() })
 	return box
 }
@@ -81,11 +78,7 @@ func BenchmarkConfine(b *testing.B) {
 		if c.UID == 0 {
 			c.UID, c.GID, c.Mapped = 12345, 12345, true
 		}
-		box, err := s.Confine(context.Background(), "", c, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		box.Close()
+		start(b, &s, c).Close()
 	}
 }
 
@@ -94,4 +87,16 @@ func BenchmarkConfinedTrue(b *testing.B) {
 	for b.Loop() {
 		output(b, box, "/bin/true")
 	}
+}
+
+func start(t testing.TB, s *Spawner, c Confinement) *Session {
+	t.Helper()
+	box, err := s.Spawn("", c)
+	if err == nil {
+		err = box.Confine(context.Background(), c, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
 }

@@ -19,7 +19,7 @@ made from any thread, task and child process of the script at once.
 # A generated function is exactly that: the decorator, a docstring, and one
 # return of _call with every parameter in the payload. It uses no other global
 # name, since its coroutine twin is the same code with _call replaced by _acall.
-# Names that start with an underscore, and those in __all__ below, are taken.
+# Names that start with an underscore, those in __all__ below, and sandbox are taken.
 #
 # The wire is described in doc.go beside this file's source. The file is compiled
 # in every run that imports it, so it is short, and what only some scripts need
@@ -334,6 +334,17 @@ def _tool(function):
     __all__.append(function.__name__)
     aio.__all__.append(function.__name__)
     return function
+
+
+@_tool
+def sandbox():
+    """What this run may do, as the engine enforces it; asking costs no tool call.
+    A dict: mode, policy, rung ("" if nothing confines), cwd, scratch, network
+    ("off" or "host"), limits (timeout_seconds, seconds_left, max_tool_calls, memory,
+    pids, cpu, disk; None for none), calls_left, enforcement (clause -> state and
+    mechanism), readable and writable (directories whose trees are, but for what the
+    policy denies inside them)."""
+    return _call("_sandbox", {})
 
 
 def _forget():

@@ -57,6 +57,8 @@ func runScript(t *testing.T, python, name, source string) {
 			}
 			<-ctx.Done()
 			return errorResult("cancelled")
+		case SandboxCall:
+			return json.RawMessage(fmt.Sprintf(`{"tool":%q,"args":%s}`, c.Tool, c.Args))
 		}
 		return special(echoArgs(ctx, c))
 	}}

@@ -57,6 +57,31 @@
 // own clock limits how long a call, or the reading of an answer, may take: a
 // run can be frozen for as long as a person needs to approve something.
 //
+// # The one call that is no tool
+//
+//	{"id":1,"token":"T","tool":"_sandbox","args":{}}
+//
+// It asks what the run may do. It needs no grant, costs nothing of the budget,
+// is answered when nothing of it is left, and stands in no ledger. Its result:
+//
+//	mode         "project" or "strict"
+//	policy       the policy's name
+//	rung         by which level of mechanisms it is kept: "namespaces",
+//	             "landlock"; "" when nothing confines
+//	cwd          where the script was started
+//	scratch      the run's own directory, removed after it
+//	network      "off" or "host"
+//	limits       {"timeout_seconds":N,"seconds_left":N,"max_tool_calls":N,
+//	             "memory":bytes,"pids":N,"cpu":cores,"disk":bytes}; the last
+//	             four are null when there is none of the run's own
+//	calls_left   tool calls the script may still make
+//	enforcement  {"files":{"state":"enforced","mechanism":"…"},…}; state is
+//	             enforced, partial or unsupported
+//	readable     trees that can be read, those of writable besides
+//	writable     trees that can be written, scratch besides
+//
+// The trees are those of the policy; what it denies inside them is not listed.
+//
 // # The client
 //
 // ClientSource plus one generated function per tool is the module hermes_tools.
@@ -74,6 +99,7 @@
 //
 // That is, the decorator, a docstring, and one return of _call with every
 // parameter in the payload. It uses no other global name: aio.read_file, the
-// coroutine, is the same code with another _call. Names that begin with an
-// underscore and those in the __all__ of client.py are taken.
+// coroutine, is the same code with another _call. client.py has one function of
+// this kind itself, sandbox. Its name, those that begin with an underscore and
+// those in the __all__ of client.py are taken.
 package rpc

@@ -70,6 +70,7 @@ type Usage struct {
 	User, System time.Duration
 	Wall         time.Duration
 	MaxRSS       int64 // bytes, the largest process
+	MaxMemory    int64 // bytes, the whole tree at its peak
 }
 
 // Limit names the resource limit that ended a command.

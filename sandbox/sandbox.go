@@ -75,8 +75,17 @@ type Info struct {
 	// socket Listen returned; -1 where the socket cannot tell.
 	UID int
 
+	// Rung names the level of mechanisms that holds the box, from strongest to
+	// weakest: RungNamespaces, RungLandlock; "" when nothing confines it.
+	Rung        string
 	Enforcement Enforcement
 }
+
+// The rungs of the ladder on Linux.
+const (
+	RungNamespaces = "namespaces" // namespaces and a file tree of its own, Landlock and seccomp besides
+	RungLandlock   = "landlock"   // Landlock and seccomp alone: no user namespaces here
+)
 
 // Spec describes the box to make. Its zero value asks for the strictest policy.
 type Spec struct {

@@ -51,6 +51,7 @@ var _ sandbox.Sandbox = (*box)(nil)
 type confinement interface {
 	command() (supervisor, error)
 	listen() (net.Listener, string, error)
+	futureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error)
 	close() error
 }
 
@@ -154,6 +155,15 @@ func (b *box) Info() sandbox.Info {
 }
 
 func (b *box) Files() sandbox.Files { return b.files }
+
+// FutureInputs implements sandbox.Auditor. In a box that is not confined there
+// is nothing to look for: it may have changed anything.
+func (b *box) FutureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error) {
+	if b.inside == nil {
+		return nil, true, nil
+	}
+	return b.inside.futureInputs(ctx, since)
+}
 
 // use registers a Start or Listen, so that Close waits for it.
 func (b *box) use() error {

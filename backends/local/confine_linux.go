@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path"
@@ -35,6 +34,8 @@ type confined struct {
 	session *guest.Session
 	files   *files.Client
 	scratch string
+	write   []string // what the policy lets it write, but for private places
+	guarded []string // and what in there not
 	holds   []*guards.Hold
 	dir     *lockedDir // the scratch directory on this machine, where it has to be there
 }
@@ -77,57 +78,72 @@ func (b *box) confine(ctx context.Context, spec sandbox.Spec) error {
 // namespaced confines the box in namespaces of its own.
 func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (err error) {
 	p := spec.Policy
-	in := &confined{scratch: scratchInside}
+	in := &confined{scratch: scratchInside, write: p.Write}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, in.close())
 		}
 	}()
+	// The guest starts while its view is made up.
+	who := guest.Confinement{UID: user.uid, GID: user.gid, Mapped: user.foreign, Namespaces: true, NetworkOff: p.Network == sandbox.NetworkOff}
+	if in.session, err = b.backend.host.spawner.Spawn(b.backend.config.Guest, who); err != nil {
+		return err
+	}
 	if p.DenyWrite, err = in.reserve(ctx, p); err != nil {
 		return err
 	}
-	pl, err := newPlan(p, user, b.info.Home)
+	in.guarded = p.DenyWrite
+	pl, err := newPlan(p, who, user, b.info.Home)
 	if err != nil {
 		return err
 	}
 	defer pl.close()
 	pl.c.Size, pl.c.PIDs = spec.Resources.Disk, spec.Resources.PIDs
-	if in.session, err = b.backend.host.spawner.Confine(ctx, b.backend.config.Guest, pl.c, pl.trees); err != nil {
+	pl.c.Trees = len(pl.trees)
+	pass := pl.trees
+	for _, h := range in.holds { // a reservation outlasts a killed engine as long as its box
+		pass = append(pass, h.Lock())
+	}
+	if err = in.session.Confine(ctx, pl.c, pass); err != nil {
 		return err
 	}
-	b.enter(in, user.uid)
+	b.enter(in, user.uid, p.Access(b.info.WorkDir).Read)
 	b.info.Enforcement = in.enforcement(&p, spec.Resources)
 	return nil
 }
 
-// enter makes in what holds the box.
-func (b *box) enter(in *confined, uid int) {
+// enter makes in what holds the box. A work directory that cannot be seen in it
+// gives way to the scratch directory.
+func (b *box) enter(in *confined, uid int, visible bool) {
 	in.files = files.NewClient(func(context.Context) (*os.File, error) { return in.session.Dial() })
 	b.inside, b.files = in, in.files
 	b.info.ScratchDir, b.info.UID = in.scratch, uid
+	if !visible {
+		b.info.WorkDir = in.scratch
+	}
 }
 
 // reserve makes, as empty directories, what is guarded and missing, so that
-// there is something to guard. It returns what is to be made read-only.
+// there is something to guard. It returns what is to be made read-only. What
+// exists is asked for too: it may be another session's reservation.
 func (in *confined) reserve(ctx context.Context, p sandbox.Policy) ([]string, error) {
-	missing := map[string][]string{}
 	var deny []string
-	for _, name := range p.DenyWrite {
-		if _, err := os.Lstat(name); err == nil {
-			deny = append(deny, name)
-			continue
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			continue // in the way is a file, or what this user cannot enter
-		}
-		for _, root := range p.Write {
-			if within(name, root) && name != root {
-				missing[root] = append(missing[root], name[len(strings.TrimSuffix(root, "/"))+1:])
-				break
+	for _, root := range p.Write {
+		var names []string
+		for _, name := range p.DenyWrite {
+			if name == root {
+				deny = append(deny, name)
+			} else if within(name, root) {
+				names = append(names, name[len(strings.TrimSuffix(root, "/"))+1:])
 			}
 		}
-	}
-	for root, names := range missing {
+		if len(names) == 0 {
+			continue
+		}
 		hold, err := guards.Store{}.Hold(ctx, root, names)
+		if errors.Is(err, guards.ErrSymlink) {
+			err = fmt.Errorf("%w: replace the link by what it leads to, or open the guard: %w", err, sandbox.ErrPolicy)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +162,27 @@ func (in *confined) command() (supervisor, error) { return in.session.Command() 
 func (in *confined) listen() (net.Listener, string, error) {
 	dir := strings.ToLower(rand.Text()[:nameLength])
 	l, err := in.session.Listen(dir)
-	return l, path.Join(in.scratch, dir, socketName), err
+	if err != nil {
+		return nil, "", err
+	}
+	dir = path.Join(in.scratch, dir)
+	return &inner{l, func() error { return in.files.RemoveAll(context.Background(), dir) }}, path.Join(dir, socketName), nil
+}
+
+// inner is a socket in a confined box.
+type inner struct {
+	net.Listener
+	remove func() error // its directory
+}
+
+// Close closes the socket; that its directory cannot be removed when the box is
+// gone is no error: it is gone too.
+func (l *inner) Close() error {
+	err := l.Listener.Close()
+	if e := l.remove(); !errors.Is(e, sandbox.ErrClosed) {
+		err = errors.Join(err, e)
+	}
+	return err
 }
 
 func (in *confined) close() error {
@@ -167,9 +203,19 @@ func (in *confined) close() error {
 	return errors.Join(errs...)
 }
 
-// FutureInputs implements sandbox.Auditor.
-func (b *box) FutureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error) {
-	return nil, true, nil
+// futureInputs looks through the writable trees for what is run or trusted
+// later.
+func (in *confined) futureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error) {
+	var list []sandbox.FutureInput
+	all := true
+	for _, root := range in.write {
+		found, complete, err := guards.Scan(ctx, root, since, guards.ScanOptions{Guarded: in.guarded})
+		if err != nil {
+			return list, false, err
+		}
+		list, all = append(list, found...), all && complete
+	}
+	return list, all, nil
 }
 
 // enforcement is what a confined box keeps, and by what.
@@ -180,7 +226,7 @@ func (in *confined) enforcement(p *sandbox.Policy, r sandbox.Resources) sandbox.
 	if p.Network == sandbox.NetworkHost {
 		network.Mechanism = "the host's, as the policy says; host sockets hidden"
 	}
-	resources := sandbox.Clause{Clause: sandbox.ClauseResources, State: sandbox.Partial, Mechanism: "tmpfs size, process limit"}
+	resources := sandbox.Clause{Clause: sandbox.ClauseResources, State: sandbox.Partial, Mechanism: "tmpfs size, process limit", Why: "memory and cpu need a control group"}
 	return sandbox.Enforcement{
 		files, network,
 		{Clause: sandbox.ClauseGuards, State: sandbox.Enforced, Mechanism: "read-only and pinned mounts"},

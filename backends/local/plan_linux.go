@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hermes-exec/hermes-exec/backends/local/guards"
 	"github.com/hermes-exec/hermes-exec/guest"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
@@ -27,23 +28,18 @@ var privateTrees = [...]string{"/tmp", "/var/tmp", "/dev", "/run", "/proc"}
 
 // plan turns a policy into what a session guest is to make of itself.
 type plan struct {
-	policy  sandbox.Policy
-	user    boxUser
-	home    string
-	c       guest.Confinement
-	trees   []*os.File // opened here, as the box's user may not reach them
-	missing map[string][]string
+	policy sandbox.Policy
+	user   boxUser
+	home   string
+	c      guest.Confinement
+	trees  []*os.File // opened here, as the box's user may not reach them
 }
 
 // newPlan makes the plan of the mounts. Write trees, and what is to be made in
 // them, exist.
-func newPlan(p sandbox.Policy, user boxUser, home string) (*plan, error) {
-	pl := &plan{policy: p, user: user, home: home}
-	pl.c = guest.Confinement{
-		UID: user.uid, GID: user.gid, Mapped: user.foreign, Namespaces: true,
-		NetworkOff: p.Network == sandbox.NetworkOff, Base: slices.Contains(p.Read, "/"),
-		Scratch: scratchInside,
-	}
+func newPlan(p sandbox.Policy, who guest.Confinement, user boxUser, home string) (*plan, error) {
+	pl := &plan{policy: p, user: user, home: home, c: who}
+	pl.c.Base, pl.c.Scratch = slices.Contains(p.Read, "/"), scratchInside
 	err := errors.Join(pl.reads(), pl.writes())
 	if err == nil {
 		err = pl.guards()
@@ -212,6 +208,12 @@ func (pl *plan) hides() error {
 			continue // nothing there
 		}
 		hide = append(hide, real)
+	}
+	// Who can open a reservation's journal can hold up other sessions.
+	for _, dir := range [...]string{guards.Store{}.Path(), filepath.Join(os.TempDir(), userDir())} {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			hide = append(hide, real)
+		}
 	}
 	hide = append(hide, hostSockets()...)
 	slices.SortFunc(hide, byDepth)

@@ -34,7 +34,7 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 			user = owner
 		}
 	}
-	in := &confined{}
+	in := &confined{write: p.Write}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, in.close())
@@ -60,10 +60,13 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 	for _, r := range rules {
 		c.Read = append(c.Read, r.Path)
 	}
-	if in.session, err = b.backend.host.spawner.Confine(ctx, b.backend.config.Guest, c, nil); err != nil {
+	if in.session, err = b.backend.host.spawner.Spawn(b.backend.config.Guest, c); err != nil {
 		return err
 	}
-	b.enter(in, user.uid)
+	if err = in.session.Confine(ctx, c, nil); err != nil {
+		return err
+	}
+	b.enter(in, user.uid, p.Access(b.info.WorkDir).Read)
 	b.tempDir = in.scratch
 	b.info.Enforcement = e
 	return nil

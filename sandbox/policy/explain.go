@@ -40,13 +40,19 @@ func (p Plan) Explain(name string) Explanation {
 		return e
 	}
 	e.Guard = p.Guard(closed)
+	for rule, guard := range p.guards {
+		// Opening the guard of a tree does not open what another keeps in it.
+		if rule.Clause == closed.Clause && sandbox.Covers(rule.Path, e.Real) && fixedGuard(guard) {
+			e.Guard = guard
+		}
+	}
 	switch {
 	case fixedGuard(e.Guard):
 		e.Hint = "nothing opens it"
 	case e.Guard != "":
 		e.Hint = fmt.Sprintf("code_execution.open_guards: [%s] in config.yaml opens it, or open_guards in a policy file", e.Guard)
 	case closed.Clause == "own":
-		e.Hint = fmt.Sprintf("a policy file with %s: [%s] brings the host's in", key, e.Real)
+		e.Hint = fmt.Sprintf("%s: [%s] in a policy file brings the host's in", key, e.Real)
 	case closed.Clause == "":
 		base := p.Policy.Name
 		if base != Sealed && base != Workspace {

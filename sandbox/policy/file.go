@@ -76,10 +76,13 @@ type reader struct {
 }
 
 func (r *reader) fail(line int, key, format string, args ...any) {
-	if len(r.errs) >= maxErrors {
-		return
+	r.add(r.where(line, key), format, args...)
+}
+
+func (r *reader) add(where, format string, args ...any) {
+	if len(r.errs) < maxErrors {
+		r.errs = append(r.errs, fmt.Errorf("policy: %s: %s", where, fmt.Sprintf(format, args...)))
 	}
-	r.errs = append(r.errs, fmt.Errorf("policy: %s: %s", r.where(line, key), fmt.Sprintf(format, args...)))
 }
 
 func (r *reader) where(line int, key string) string {
@@ -225,11 +228,18 @@ func (r *reader) list(key string, n *yaml.Node) []entry {
 
 // paths reads a list of paths; what they lead to is not looked at.
 func (r *reader) paths(key string, n *yaml.Node) []entry {
+	if n.Kind == yaml.SequenceNode {
+		for _, item := range n.Content {
+			if item.Value == "~" && item.ShortTag() == "!!null" {
+				item.Tag = "!!str" // the home, which YAML takes for nothing
+			}
+		}
+	}
 	list := r.list(key, n)
-	for i, e := range list {
+	for _, e := range list {
 		// Any absolute directories will do to see whether the form is right.
 		if _, err := (&builder{c: Context{Home: "/"}, workdir: "/"}).expand(e.path, false); err != nil {
-			r.fail(n.Content[min(i, len(n.Content)-1)].Line, key, "%v", err)
+			r.add(e.where, "%v", err)
 		}
 	}
 	return list
@@ -238,7 +248,7 @@ func (r *reader) paths(key string, n *yaml.Node) []entry {
 func (r *reader) names(key string, n *yaml.Node, known []string) (names []string) {
 	for _, e := range r.list(key, n) {
 		if !slices.Contains(known, e.path) {
-			r.errs = append(r.errs, fmt.Errorf("policy: %s: there is no %q; there are %s", e.where, clip(e.path), strings.Join(known, ", ")))
+			r.add(e.where, "there is no %q; there are %s", clip(e.path), strings.Join(known, ", "))
 			continue
 		}
 		names = append(names, e.path)
@@ -288,10 +298,10 @@ func (b *builder) apply(s fileSpec) error {
 	for _, e := range s.write {
 		place, err := b.expand(e.path, false)
 		if err == nil {
-			err = b.checkTree("write", place)
+			err = b.checkTree(place)
 		}
 		if err != nil {
-			return refuse("policy: %s: %s", e.where, strings.TrimPrefix(err.Error(), "policy: write: "))
+			return refuse("policy: %s: %v", e.where, err)
 		}
 		p.Write = append(p.Write, b.links.real(place))
 		b.named = append(b.named, named{e.where, b.links.real(place)})

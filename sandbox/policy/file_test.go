@@ -134,7 +134,7 @@ func TestUnreadableFiles(t *testing.T) {
 // way to an allow.
 func TestFileAsksTooMuch(t *testing.T) {
 	w := newWorld(t)
-	w.dir("home/.hermes/x")
+	w.file("home/.hermes/.env", "")
 	w.dir("home/.ssh")
 	w.link("home/work/up", w.at("home"))
 	for _, c := range []struct{ yaml, want string }{

@@ -52,6 +52,7 @@ func TestInterpretersOpenNothing(t *testing.T) {
 	w.binary("home/bin/python")
 	w.binary("home/work/bin/python")
 	w.binary("home/.hermes/bin/python3")
+	w.file("home/.hermes/state.db", "")
 	w.c.Environ = []string{"VIRTUAL_ENV=" + w.at("home"), "CONDA_PREFIX=" + w.at("home/work"), "PATH=" + w.at("home/.ssh/bin") + ":" + w.at("home/.hermes/bin")}
 	for _, name := range []string{Sealed, Workspace} {
 		w.expect(w.make(name), map[string]string{"home/.ssh/id": "--", "home/.ssh/bin/python3": "--", "home/.hermes/.env": "--", "home/.hermes/state.db": "--"})

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -149,8 +150,11 @@ func newBuilder(c Context, openGuards []string) (*builder, error) {
 		return nil, refuse("policy: the work dir %q is not an absolute path", c.WorkDir)
 	}
 	b.workdir = b.links.real(c.WorkDir)
-	if err := b.checkTree("the work dir", c.WorkDir); err != nil {
-		return nil, err
+	if err := b.checkTree(c.WorkDir); err != nil {
+		return nil, refuse("policy: the work dir %v (--workdir)", err)
+	}
+	if info, err := os.Stat(b.workdir); err != nil || !info.IsDir() {
+		return nil, refuse("policy: the work dir %s is not a directory", c.WorkDir)
 	}
 	b.private = b.privateDir()
 	b.pythons = b.interpreters()

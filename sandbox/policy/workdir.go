@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,35 +17,31 @@ const shared = `/ /bin /boot /dev /dev/shm /etc /home /lib /lib32 /lib64 /libx32
  /usr/local/bin /usr/local/lib /usr/sbin /usr/share /var /var/cache /var/lib /var/log /var/run /var/tmp
  /Applications /Library /System /Users /Volumes`
 
-// checkTree refuses a tree that must not be given to a script as a whole.
-func (b *builder) checkTree(what, place string) error {
-	const fix = "use a directory of the project's own (--workdir)"
+// checkTree refuses a directory that must not be given to a script as a whole.
+func (b *builder) checkTree(place string) error {
+	const fix = "use a directory of the project's own"
 	real := b.links.real(place)
-	info, err := os.Stat(real)
-	switch {
-	case err != nil:
-		return refuse("policy: %s: %v", what, err)
-	case what == "the work dir" && !info.IsDir():
-		return refuse("policy: %s %s is not a directory", what, place)
+	if _, err := os.Stat(real); err != nil {
+		return err
 	}
 	where := place
 	if real != filepath.Clean(place) {
 		where += " (" + real + ")"
 	}
 	for _, kernel := range []string{"/proc", "/sys", "/dev"} {
-		if sandbox.Covers(kernel, real) && !sandbox.Covers("/dev/shm", real) {
-			return refuse("policy: %s %s is the kernel's; %s", what, where, fix)
+		if sandbox.Covers(kernel, real) && (real == "/dev/shm" || !sandbox.Covers("/dev/shm", real)) {
+			return fmt.Errorf("%s is the kernel's; %s", where, fix)
 		}
 	}
 	if slices.Contains(strings.Fields(shared), real) {
-		return refuse("policy: %s %s belongs to the whole system; %s", what, where, fix)
+		return fmt.Errorf("%s belongs to the whole system; %s", where, fix)
 	}
 	for _, home := range b.homes {
+		if real == home {
+			return fmt.Errorf("%s is a home directory; %s", where, fix)
+		}
 		if sandbox.Covers(real, home) {
-			if real == home {
-				return refuse("policy: %s %s is a home directory; %s", what, where, fix)
-			}
-			return refuse("policy: %s %s contains the home directory %s; %s", what, where, home, fix)
+			return fmt.Errorf("%s contains the home directory %s; %s", where, home, fix)
 		}
 	}
 	for _, state := range slices.Concat([]string{b.c.HermesHome}, b.c.StateDirs) {
@@ -52,7 +49,7 @@ func (b *builder) checkTree(what, place string) error {
 			continue
 		}
 		if state = b.links.real(state); sandbox.Covers(real, state) {
-			return refuse("policy: %s %s contains the engine's own state (%s); %s", what, where, state, fix)
+			return fmt.Errorf("%s contains the engine's own state (%s); %s", where, state, fix)
 		}
 	}
 	return nil

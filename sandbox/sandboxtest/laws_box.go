@@ -67,8 +67,14 @@ func boxInfo(b *bench) {
 
 func boxesApart(b *bench) {
 	one, other := b.box(), b.box()
-	if one.Info().ID == other.Info().ID || one.Info().ScratchDir == other.Info().ScratchDir {
+	if one.Info().ID == other.Info().ID {
 		b.Errorf("two boxes share %+v and %+v", one.Info(), other.Info())
+	}
+	if dir := one.Info().ScratchDir; dir == other.Info().ScratchDir { // then each has its own under that name
+		name := b.put(one, "file", "x", 0o600)
+		if _, err := other.Files().Stat(b.Context(), name); !errors.Is(err, fs.ErrNotExist) {
+			b.Errorf("two boxes share %s: %v", dir, err)
+		}
 	}
 	_, tree := keep(b, b.within(), one)
 	if err := other.Close(b.within()); err != nil {
@@ -138,6 +144,9 @@ func scratchRemoved(b *bench) {
 	b.output(box, sh(`cd "$1" && mkdir -p a/b && echo x >a/b/c && ln -s / link && mkfifo fifo && chmod 0 a/b a`, dir)...)
 	if err := box.Close(b.within()); err != nil {
 		b.Fatal(err)
+	}
+	if dir == witness.Info().ScratchDir {
+		dir = path.Join(dir, "file") // what the box had, not the name both know
 	}
 	if _, err := witness.Files().Stat(b.Context(), dir); !errors.Is(err, fs.ErrNotExist) {
 		b.Errorf("the scratch directory of a closed box: %v, want fs.ErrNotExist", err)

@@ -28,7 +28,8 @@ type Store struct {
 // same workspace, which takes them less than a millisecond.
 const patience = 10 * time.Second
 
-func (s Store) path() string {
+// Path is the state directory.
+func (s Store) Path() string {
 	if s.Dir != "" {
 		return s.Dir
 	}
@@ -37,7 +38,7 @@ func (s Store) path() string {
 
 // open returns a descriptor of the state directory.
 func (s Store) open() (int, error) {
-	dir := s.path()
+	dir := s.Path()
 	if err := unix.Mkdir(dir, 0o700); err != nil && err != unix.EEXIST {
 		return -1, fmt.Errorf("state directory %s: %w", dir, err)
 	}
@@ -172,7 +173,7 @@ func (l *ledger) discard() {
 // Sweep removes what crashed sessions left and returns it. Workspaces in use,
 // and those that somebody else is about to enter or leave, it leaves alone.
 func (s Store) Sweep() []string {
-	if _, err := os.Lstat(s.path()); err != nil {
+	if _, err := os.Lstat(s.Path()); err != nil {
 		return nil
 	}
 	dir, err := s.open()
@@ -180,7 +181,7 @@ func (s Store) Sweep() []string {
 		return nil
 	}
 	defer unix.Close(dir)
-	entries, err := os.ReadDir(s.path())
+	entries, err := os.ReadDir(s.Path())
 	if err != nil {
 		return nil
 	}

@@ -10,7 +10,7 @@ from hermes_tools.aio import echo, noop, wait
 from hermes_tools.aio import *
 
 assert by_dotted_name is aio and aio.noop is noop and aio.echo is echo
-assert set(aio.__all__) == {"noop", "page", "echo", "count", "wait"}
+assert set(aio.__all__) == {"noop", "page", "echo", "count", "wait", "sandbox"}
 assert asyncio.iscoroutinefunction(noop) and not asyncio.iscoroutinefunction(hermes_tools.noop)
 assert inspect.signature(noop) == inspect.signature(hermes_tools.noop)
 assert noop.__doc__ == "Nothing at all." and noop.__name__ == "noop" and noop.__module__ == "hermes_tools.aio"

@@ -15,8 +15,10 @@ assert echo("[" * 100000) == "[" * 100000
 for text in ("é", "😀", "\x00\x1f\x7f", "\u2028\u2029", "</script>", "a\nb\r\n", "\ufeff", "\ufffd", '"\\'):
     assert echo(["x", text]) == ["x", text], text
 
+assert sandbox() == {"tool": "_sandbox", "args": {}} and "sandbox" in hermes_tools.aio.__all__
+
 names = set(hermes_tools.__all__)
-assert {"noop", "echo", "aio", "json_parse", "shell_quote", "retry", "HermesError", "RPCError",
+assert {"noop", "echo", "aio", "sandbox", "json_parse", "shell_quote", "retry", "HermesError", "RPCError",
         "Disconnected", "Unauthorized", "FrameTooLarge"} <= names
 assert all(not name.startswith("_") for name in names)
 for name in names:
