@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/hermes-exec/hermes-exec/engine"
 	"github.com/hermes-exec/hermes-exec/guest"
 )
 
@@ -19,10 +20,7 @@ func BenchmarkRunPass(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer e.Close()
-	s, err := e.Open(b.Context(), Task(b.TempDir()))
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := openSession(b, e)
 	for b.Loop() {
 		if err := runOnce(s, pass); err != nil {
 			b.Fatal(err)
@@ -37,10 +35,7 @@ func BenchmarkRunPassCold(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		s, err := e.Open(b.Context(), Task(b.TempDir()))
-		if err != nil {
-			b.Fatal(err)
-		}
+		s := openSession(b, e)
 		if err := runOnce(s, pass); err != nil {
 			b.Fatal(err)
 		}
@@ -65,4 +60,17 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("row %+v", r)
 		}
 	}
+}
+
+func openSession(b *testing.B, e *engine.Engine) *engine.Session {
+	b.Helper()
+	task, err := Task(b.TempDir(), "workspace")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := e.Open(b.Context(), task)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
 }

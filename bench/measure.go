@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 	"github.com/hermes-exec/hermes-exec/registry"
 	"github.com/hermes-exec/hermes-exec/registry/tools"
 	"github.com/hermes-exec/hermes-exec/sandbox"
+	"github.com/hermes-exec/hermes-exec/sandbox/policy"
 )
 
 // Options of a measurement.
@@ -32,7 +32,7 @@ type Options struct {
 // pass is a script that does nothing.
 const pass = "pass\n"
 
-// NewEngine makes an engine as the command would, unconfined, with one more
+// NewEngine makes an engine as the command would, with one more
 // tool that does nothing.
 func NewEngine() (*engine.Engine, error) {
 	megabyte := strings.Repeat("x", 1<<20)
@@ -54,9 +54,12 @@ func NewEngine() (*engine.Engine, error) {
 	})
 }
 
-// Task is an unconfined session in dir.
-func Task(dir string) engine.Task {
-	return engine.Task{WorkDir: dir, Policy: &sandbox.Policy{Name: "open", Unconfined: true}}
+// Task is a session in dir, under the profile of a name.
+func Task(dir, profile string) (engine.Task, error) {
+	p, env, err := policy.Resolve(profile, policy.Context{
+		Home: os.Getenv("HOME"), WorkDir: dir, CacheDir: filepath.Join(dir, "cache"), Environ: os.Environ(),
+	})
+	return engine.Task{WorkDir: dir, Policy: &p, Env: env}, err
 }
 
 // Measure fills the table.
@@ -74,7 +77,11 @@ func Measure(opt Options) (python string, rows []Row, err error) {
 		return "", nil, err
 	}
 	defer e.Close()
-	s, err := e.Open(context.Background(), Task(dir))
+	task, err := Task(dir, "workspace")
+	if err != nil {
+		return "", nil, err
+	}
+	s, err := e.Open(context.Background(), task)
 	if err != nil {
 		return "", nil, err
 	}
@@ -84,7 +91,7 @@ func Measure(opt Options) (python string, rows []Row, err error) {
 	}
 	python = r.Interpreter
 
-	starts, err := measureStarts(opt, s, python, dir)
+	starts, err := measureStarts(opt, e, s, python, dir)
 	if err != nil {
 		return "", nil, err
 	}
@@ -101,55 +108,6 @@ func Measure(opt Options) (python string, rows []Row, err error) {
 		return "", nil, err
 	}
 	return python, slices.Concat(starts, calls, stdout, files), nil
-}
-
-// measureStarts takes turns between bare interpreter, cold run, run in an open
-// session and the command's own start.
-func measureStarts(opt Options, s *engine.Session, python, dir string) ([]Row, error) {
-	script := filepath.Join(dir, "pass.py")
-	if err := os.WriteFile(script, []byte(pass), 0o600); err != nil {
-		return nil, err
-	}
-	bare := func() error {
-		cmd := exec.Command(python, script)
-		cmd.Env = []string{"PATH=/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1"}
-		return cmd.Run()
-	}
-	warm := func() error { return runOnce(s, pass) }
-	cold := func() error {
-		e, err := NewEngine()
-		if err != nil {
-			return err
-		}
-		s, err := e.Open(context.Background(), Task(dir))
-		if err != nil {
-			return errors.Join(err, e.Close())
-		}
-		return errors.Join(runNamed(s, pass, python), e.Close())
-	}
-	cli := func() error { return exec.Command(opt.Binary, "version").Run() }
-	t := series{}
-	for range opt.Rounds {
-		if err := errors.Join(t.time("bare", bare), t.time("cold", cold), t.time("warm", warm)); err != nil {
-			return nil, err
-		}
-		if opt.Binary != "" {
-			if err := t.time("cli", cli); err != nil {
-				return nil, err
-			}
-		}
-	}
-	b, c, w := median(t["bare"]), median(t["cold"]), median(t["warm"])
-	base := fmt.Sprintf("bare python3 %.1f ms, %%.2f×", b)
-	rows := []Row{
-		{"run pass, cold (engine, session, run)", c, "ms", fmt.Sprintf(base, c/b), "≤ 1.15 × bare, unconfined", c <= 1.15*b},
-		{"run pass, in an open session", w, "ms", fmt.Sprintf(base, w/b), "≤ bare + 2.5 ms", w <= b+2.5},
-	}
-	if opt.Binary != "" {
-		v := median(t["cli"])
-		rows = append(rows, Row{"the command's own start (version)", v, "ms", "", "≤ 15 ms", v <= 15})
-	}
-	return rows, nil
 }
 
 func runOnce(s *engine.Session, code string, args ...string) error {

@@ -1,0 +1,121 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/hermes-exec/hermes-exec/backends/local"
+	"github.com/hermes-exec/hermes-exec/engine"
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// measureStarts takes turns between a bare interpreter, bwrap with the same
+// view, a session and run, a run in an open session, both without confinement,
+// and the command's own start. What a session's end takes is a row of its own:
+// the result is there before.
+func measureStarts(opt Options, e *engine.Engine, open *engine.Session, python, dir string) ([]Row, error) {
+	script := filepath.Join(dir, "pass.py")
+	if err := os.WriteFile(script, []byte(pass), 0o644); err != nil {
+		return nil, err
+	}
+	run := func(args ...string) func() error {
+		return func() error {
+			cmd := exec.Command(args[0], args[1:]...)
+			cmd.Env = []string{"PATH=/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1"}
+			return cmd.Run()
+		}
+	}
+	task, err := Task(dir, "workspace")
+	if err != nil {
+		return nil, err
+	}
+	free, err := Task(dir, "open")
+	if err != nil {
+		return nil, err
+	}
+	freeOpen, err := e.Open(context.Background(), free)
+	if err != nil {
+		return nil, err
+	}
+	t := series{}
+	cold := func(name string, task engine.Task) error {
+		var s *engine.Session
+		err := t.time(name, func() (err error) {
+			if s, err = e.Open(context.Background(), task); err == nil {
+				err = runNamed(s, pass, python)
+			}
+			return err
+		})
+		if s != nil {
+			err = errors.Join(err, t.time(name+" close", func() error { return s.Close(context.Background()) }))
+		}
+		return err
+	}
+	places := local.New(local.Config{})
+	defer places.Close()
+	guest := func() error {
+		var box sandbox.Sandbox
+		err := t.time("guest", func() (err error) {
+			if box, err = places.Create(context.Background(), sandbox.Spec{WorkDir: dir, Policy: *task.Policy}); err == nil {
+				_, err = box.Start(context.Background(), sandbox.Cmd{Args: []string{"/bin/true"}, Dir: "/"})
+			}
+			return err
+		})
+		if box != nil {
+			err = errors.Join(err, box.Close(context.Background()))
+		}
+		return err
+	}
+	bwrap, _ := exec.LookPath("bwrap")
+	for range opt.Rounds {
+		err := errors.Join(
+			t.time("bare", run(python, script)),
+			cold("cold", task), t.time("warm", func() error { return runOnce(open, pass) }),
+			cold("free", free), t.time("free warm", func() error { return runOnce(freeOpen, pass) }),
+			guest(),
+		)
+		if bwrap != "" {
+			err = errors.Join(err, t.time("bwrap", run(append(bwrapArgs(bwrap, dir), python, script)...)))
+		}
+		if opt.Binary != "" {
+			err = errors.Join(err, t.time("cli", run(opt.Binary, "version")))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	b, c, w := median(t["bare"]), median(t["cold"]), median(t["warm"])
+	f, fw, g := median(t["free"]), median(t["free warm"]), median(t["guest"])
+	against := func(v float64) string { return fmt.Sprintf("bare python3 %.1f ms, %+.1f ms, %.2f×", b, v-b, v/b) }
+	rows := []Row{
+		{"session and run of pass, workspace", c, "ms", against(c), "≤ bare + 4.5 ms", c <= b+4.5},
+		{"run of pass in an open session, workspace", w, "ms", against(w), "≤ bare + 2.5 ms", w <= b+2.5},
+		{"session and run of pass, open", f, "ms", against(f), "≤ 1.15 × bare", f <= 1.15*b},
+		{"run of pass in an open session, open", fw, "ms", against(fw), "≤ bare + 2.5 ms", fw <= b+2.5},
+		{"guest start to exec, workspace", g, "ms", "", "≤ 4 ms", g <= 4},
+	}
+	if bwrap != "" {
+		v := median(t["bwrap"])
+		rows = append(rows, Row{"the same by bwrap with equal binds", v, "ms", against(v), "slower than ours", c < v})
+	}
+	end := median(t["cold close"])
+	rows = append(rows, Row{"end of that session", end, "ms", "", "≤ 10 ms", end <= 10})
+	if opt.Binary != "" {
+		v := median(t["cli"])
+		rows = append(rows, Row{"the command's own start (version)", v, "ms", "", "≤ 15 ms", v <= 15})
+	}
+	return rows, nil
+}
+
+// bwrapArgs ask bubblewrap for what the workspace profile gives.
+func bwrapArgs(bwrap, dir string) []string {
+	return []string{
+		bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--new-session",
+		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp",
+		"--bind", dir, dir, "--chdir", dir, "--",
+	}
+}
