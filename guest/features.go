@@ -1,6 +1,10 @@
-//go:build !noland
+//go:build !nouserns && !nolandlock
 
 package guest
 
-// noLandlock hides Landlock from this binary; see features_noland.go.
-const noLandlock = false
+// What this binary pretends the machine does not have. Tests of the lower rungs
+// build it with the tags nouserns and nolandlock, which nobody else should.
+const (
+	noNamespaces = false
+	noLandlock   = false
+)

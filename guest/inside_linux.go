@@ -150,7 +150,7 @@ var private = [...]string{"/run", "/tmp", "/var/tmp", "/dev/shm"}
 // server are put under.
 func (g *inside) wall() error {
 	var err error
-	if landlock.ABI() > 0 && !noLandlock {
+	if LandlockABI() > 0 {
 		g.ruleset, err = landlock.New(landlock.Options{DenyTCP: g.c.NetworkOff && !g.c.Namespaces})
 		if err != nil {
 			return at("landlock", err)
@@ -189,6 +189,14 @@ func (g *inside) wall() error {
 	}
 	g.prog = &unix.SockFprog{Len: uint16(len(g.filter)), Filter: &g.filter[0]}
 	return nil
+}
+
+// LandlockABI is the version of Landlock guests can use, 0 for none.
+func LandlockABI() int {
+	if noLandlock {
+		return 0
+	}
+	return landlock.ABI()
 }
 
 // raiseLoopback brings up the loopback of a new network namespace.

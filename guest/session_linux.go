@@ -140,6 +140,9 @@ func spawnSession(program string, c Confinement, theirs *os.File) (*os.Process, 
 	}
 	defer null.Close()
 	sys := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGCONT}
+	if c.Namespaces && noNamespaces {
+		return nil, unix.EPERM
+	}
 	if c.Namespaces {
 		sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 		if c.NetworkOff {

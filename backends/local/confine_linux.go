@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hermes-exec/hermes-exec/backends/local/guards"
@@ -22,6 +23,7 @@ import (
 type host struct {
 	spawner guest.Spawner
 	maps    idMaps
+	sweep   sync.Once // of what killed engines left in workspaces
 }
 
 func (h *host) close() {
@@ -59,6 +61,11 @@ func (b *box) confine(ctx context.Context, spec sandbox.Spec) error {
 			return err
 		}
 	}
+	b.backend.host.sweep.Do(func() {
+		for _, left := range (guards.Store{}).Sweep() {
+			b.backend.log.Info("removed what a killed engine left behind", "dir", left)
+		}
+	})
 	if b.info.ID == "" {
 		b.info.ID = strings.ToLower(rand.Text()[:nameLength])
 	}

@@ -66,8 +66,10 @@ func (pl *plan) reads() error {
 	read := slices.Clone(pl.policy.Read)
 	if pl.c.Base {
 		pl.c.Read = append(pl.c.Read, "/")
-		if pl.user.foreign && pl.home != "" && pl.home != "/" {
-			read = append(read, pl.home)
+		// What root keeps to itself of its home is readable as the rest is.
+		if home, err := filepath.EvalSymlinks(pl.home); err == nil && pl.user.foreign && home != "/" {
+			pl.home = home
+			read = append(read, home)
 		}
 	} else {
 		pl.c.Read = append(pl.c.Read, "/dev", "/proc")
@@ -85,7 +87,7 @@ func (pl *plan) reads() error {
 			}
 			return err
 		}
-		closed := pl.user.foreign && !open(name)
+		closed := pl.user.foreign && (!open(name) || name == pl.home && owner(st) == 0)
 		if pl.c.Base && !closed && !private(name) {
 			continue // part of the base
 		}

@@ -75,7 +75,7 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 // wallEnforcement is what Landlock and seccomp keep of a policy; an error when
 // the policy does not leave the rest open.
 func (b *box) wallEnforcement(p sandbox.Policy, r sandbox.Resources, why *guest.SetupError) (sandbox.Enforcement, error) {
-	abi := landlock.ABI()
+	abi := guest.LandlockABI()
 	if abi == 0 {
 		return nil, fmt.Errorf("neither namespaces nor Landlock are to be had: %w", sandbox.ErrPolicy)
 	}

@@ -193,7 +193,7 @@ func (r *reader) mapping(n *yaml.Node) {
 // clauses are the names of what may be missing.
 func clauses() []string {
 	return []string{
-		string(sandbox.ClauseFiles), string(sandbox.ClauseNetwork), string(sandbox.ClauseProcesses),
+		string(sandbox.ClauseFiles), string(sandbox.ClauseGuards), string(sandbox.ClauseNetwork), string(sandbox.ClauseProcesses),
 		string(sandbox.ClauseSyscalls), string(sandbox.ClauseResources), string(sandbox.ClauseKill),
 	}
 }

@@ -125,8 +125,8 @@ func (b *builder) guardGit(guard, git string) {
 	real := b.links.real(git)
 	info, err := os.Lstat(real)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		b.denyWrite(guard, git)
+	case errors.Is(err, fs.ErrNotExist), err == nil && info.IsDir() && !exists(filepath.Join(real, "HEAD")):
+		b.denyWrite(guard, git) // no repository: nothing yet, or a session's reservation
 		return
 	case err != nil || !info.IsDir():
 		b.denyWrite(guard, git)
@@ -141,6 +141,11 @@ func (b *builder) guardGit(guard, git string) {
 		b.remember("deny_write", git, guard)
 	}
 	b.guardGitDir(guard, real)
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
 }
 
 // gitFile reads what a .git file points to.

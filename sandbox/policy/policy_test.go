@@ -110,6 +110,8 @@ func TestWorkspace(t *testing.T) {
 	w := newWorld(t)
 	w.file("home/work/.env", "KEY=1")
 	w.dir("home/work/.git/hooks")
+	w.file("home/work/.git/HEAD", "ref: refs/heads/main")
+	w.dir("home/work/part/.git") // empty: no repository, but a place for one
 	w.c.Environ = append(w.c.Environ, "TMPDIR=/var/x", "DOCKER_HOST=unix:///opt/docker.sock", "SSH_AUTH_SOCK="+w.at("agent"), "XDG_CACHE_HOME="+w.at("caches"))
 	p := w.make(Workspace)
 	w.expect(p, map[string]string{
@@ -124,6 +126,7 @@ func TestWorkspace(t *testing.T) {
 		"home/.config/rclone/rclone.conf": "--", "home/.config/op": "--", "home/.bash_history": "--", "home/.psql_history": "--",
 		"home/.hermes": "--", "home/.hermes/.env": "--", "home/.hermes/state.db": "--", "/etc/shadow": "--",
 		"home/work": "rw", "home/work/a": "rw", "home/work/.env": "rw", "home/work/sub/.env": "rw", "home/work/.npmrc": "rw",
+		"home/work/part/.git": "r-", "home/work/part/.git/HEAD": "r-",
 		"home/work/.git": "rw", "home/work/.git/HEAD": "rw", "home/work/.git/objects/x": "rw", "home/work/.git/index": "rw",
 		"home/work/.git/hooks/pre-commit": "r-", "home/work/.git/config": "r-", "home/work/.git/config.worktree": "r-", "home/work/.git/commondir": "r-",
 		"home/work/.envrc": "r-", "home/work/.vscode/tasks.json": "r-", "home/work/.idea/x": "r-", "home/work/.claude/settings.json": "r-",
@@ -143,7 +146,7 @@ func TestWorkspace(t *testing.T) {
 	if strings.Contains(env, "GOMODCACHE") {
 		t.Error("modules would have to be fetched again")
 	}
-	if p.Policy.Network != sandbox.NetworkHost || !slices.Equal(p.Policy.BestEffort, []sandbox.ClauseName{sandbox.ClauseProcesses, sandbox.ClauseResources}) {
+	if p.Policy.Network != sandbox.NetworkHost || !slices.Equal(p.Policy.BestEffort, []sandbox.ClauseName{sandbox.ClauseGuards, sandbox.ClauseProcesses, sandbox.ClauseResources}) {
 		t.Errorf("got %+v", p.Policy)
 	}
 	other := w.c

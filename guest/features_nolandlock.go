@@ -1,0 +1,8 @@
+//go:build nolandlock
+
+package guest
+
+const (
+	noNamespaces = true
+	noLandlock   = true
+)

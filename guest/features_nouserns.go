@@ -1,0 +1,8 @@
+//go:build nouserns && !nolandlock
+
+package guest
+
+const (
+	noNamespaces = true
+	noLandlock   = false
+)
