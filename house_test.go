@@ -36,8 +36,9 @@ guest/seccomp       :
 guest/landlock      :
 sandbox/sandboxtest : sandbox output walk rpc
 sandbox/policy      : sandbox
-backends/local      : sandbox output walk guest guest/files backends/local/guards
+backends/local      : sandbox output walk guest guest/* backends/local/*
 backends/local/guards : sandbox
+backends/local/cgroup : sandbox
 registry/tools      : sandbox registry output walk engine/approval registry/tools/*
 registry/tools/patchtext :
 registry/tools/web       : registry/tools/pdftext

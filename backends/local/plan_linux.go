@@ -217,14 +217,15 @@ func (pl *plan) hides() error {
 			hide = append(hide, real)
 		}
 	}
-	hide = append(hide, hostSockets()...)
+	for _, name := range hostSockets() {
+		if _, own := pl.writable(name); !own { // a socket in the work directory is the work's
+			hide = append(hide, name)
+		}
+	}
 	slices.SortFunc(hide, byDepth)
 	var done []string
 	for _, name := range slices.Compact(hide) {
-		if slices.ContainsFunc(done, func(d string) bool { return within(name, d) }) {
-			continue
-		}
-		if _, own := pl.writable(name); private(name) && !own || !pl.visible(name) {
+		if slices.ContainsFunc(done, func(d string) bool { return within(name, d) }) || !pl.visible(name) {
 			continue
 		}
 		for _, w := range pl.c.Write {
@@ -238,27 +239,18 @@ func (pl *plan) hides() error {
 	return nil
 }
 
-// visible reports whether a path can be seen in the box at all.
+// visible reports whether a path of this machine can be seen in the box: it is
+// part of the base, or of a tree that is brought in.
 func (pl *plan) visible(name string) bool {
-	if pl.c.Base {
-		return true
-	}
-	for _, tree := range slices.Concat(pl.c.Read, pl.c.Write) {
-		if within(name, tree) {
-			return true
-		}
-	}
-	return false
+	return pl.c.Base && !private(name) || slices.ContainsFunc(pl.c.Mounts, func(m guest.Mount) bool {
+		return m.Kind == guest.MountBind && within(name, m.Target)
+	})
 }
 
 // hostSockets are the sockets with a name in the file system that somebody on
 // this machine listens on: to connect is to write, but no mount is read-only
 // to it.
 func hostSockets() []string {
-	return slices.DeleteFunc(allHostSockets(), private)
-}
-
-func allHostSockets() []string {
 	f, err := os.Open("/proc/net/unix")
 	if err != nil {
 		return nil

@@ -121,7 +121,7 @@ func (b *box) wallEnforcement(p sandbox.Policy, r sandbox.Resources, why *guest.
 
 // reachableSockets are the sockets of this machine a script could connect to.
 func reachableSockets(p sandbox.Policy) (names []string) {
-	for _, name := range allHostSockets() {
+	for _, name := range hostSockets() {
 		if slices.ContainsFunc(p.Write, func(root string) bool { return within(name, root) }) || strings.Contains(name, "/"+userDir()+"/") {
 			continue // its own, or another box's, which asks for a token
 		}

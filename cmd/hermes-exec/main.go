@@ -15,6 +15,10 @@ import (
 
 func main() {
 	guest.Main() // returns at once unless this process was started as a guest
+	if err := protect(); err != nil {
+		fmt.Fprintf(os.Stderr, "hermes-exec: %v\n", err)
+		os.Exit(exitInternal)
+	}
 	os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -99,7 +99,7 @@ const (
 
 // clauseOrder is the order they are shown in.
 func clauseOrder() []sandbox.ClauseName {
-	return []sandbox.ClauseName{sandbox.ClauseFiles, sandbox.ClauseNetwork, sandbox.ClauseProcesses, sandbox.ClauseSyscalls,
+	return []sandbox.ClauseName{sandbox.ClauseFiles, sandbox.ClauseGuards, sandbox.ClauseNetwork, sandbox.ClauseProcesses, sandbox.ClauseSyscalls,
 		sandbox.ClauseResources, sandbox.ClauseKill, clauseEnvironment, clauseRPC}
 }
 

@@ -6,7 +6,7 @@ here, with the reason). Nothing here may change the host where confinement fails
 files are opened for writing and never written, except in directories the other
 side made to be attacked; calls of the kernel that would change something get
 arguments it refuses after it has asked for the privilege; sockets are connected
-to and nothing is sent.
+to and nothing is sent, but to the other side's own.
 
 argv[1] is what to run, argv[2] a JSON object made by the other side: where the
 bait is. The answer is one line of JSON per probe and a last one, {"done": N}.
@@ -33,7 +33,13 @@ import subprocess
 import sys
 import time
 
-FDS = sorted(int(n) for n in os.listdir("/proc/self/fd"))  # one of them the listing's own, closed by now
+INHERITED = []
+for fd in range(3, 4096):  # before anything here opens one
+    try:
+        os.fstat(fd)
+        INHERITED.append("fd %d" % fd)
+    except OSError:
+        pass
 C = json.loads(sys.argv[2])
 SCRATCH = os.path.dirname(os.path.abspath(__file__))
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -193,7 +199,7 @@ def secret(place):
     @probe("read-" + place["id"], "files", "read " + place["what"])
     def _():
         if not place["exists"]:
-            raise Skip("there is none here")
+            raise Skip("the policy opens it" if place["opened"] else "there is none here")
         return reach(place["path"], place)
 
 
@@ -425,12 +431,19 @@ private("shm-private", C["shm"], "/dev/shm")
 private("run-private", C["run"], "/run")
 
 
-# ---- files: what others run or read later ----
+# ---- guards: what others run or read later ----
+
+def inside(name):
+    """A path in the workspace; Held where what has its name is another directory."""
+    if not exists(os.path.join(C["workspace"], "README.md")):
+        raise Held("the workspace is not to be seen")
+    return os.path.join(C["workspace"], name)
+
 
 def guard(slug, what, name):
-    @probe("guard-" + slug, "files", "write " + what + " in the workspace")
+    @probe("guard-" + slug, "guards", "write " + what + " in the workspace")
     def _():
-        path = os.path.join(C["workspace"], name)
+        path = inside(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "a") as f:
             f.write("# selftest\n")
@@ -441,8 +454,8 @@ for slug, what, name in (
     ("git-config", "git's configuration", ".git/config"),
     ("git-commondir", "a pointer to another git directory", ".git/commondir"),
     ("git-config-worktree", "git's configuration of the worktree", ".git/config.worktree"),
-    ("git-modules", "the configuration of a submodule", ".git/modules/lib/config"),
-    ("git-worktrees", "the pointer of a worktree", ".git/worktrees/other/commondir"),
+    ("git-modules", "the configuration of an existing submodule", ".git/modules/lib/config"),
+    ("git-worktrees", "the pointer of an existing worktree", ".git/worktrees/other/commondir"),
     ("envrc", "a missing .envrc", ".envrc"),
     ("vscode", "an existing .vscode/tasks.json", ".vscode/tasks.json"),
     ("vscode-new", "a missing .vscode/settings.json", ".vscode/settings.json"),
@@ -455,12 +468,35 @@ for slug, what, name in (
 
 
 def moved(slug, name):
-    @probe("guard-" + slug, "files", "move %s of the workspace away" % name)
+    @probe("guard-" + slug, "guards", "move %s of the workspace away" % name)
     def _():
-        old = os.path.join(C["workspace"], name)
+        old = inside(name)
         os.rename(old, old + "-moved")
         os.rename(old + "-moved", old)
 
+
+def report(slug, what, *names):
+    """What may be written, and must then be named in the result: the other side looks."""
+    @probe("report-" + slug, "guards", "%s, and not be reported" % what)
+    def _():
+        for name in names:
+            path = inside(name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as f:
+                f.write("gitdir: ../.git/worktrees/new\n" if name.endswith("/.git") else "# selftest\n")
+            os.chmod(path, 0o755)
+        return "written"
+
+
+report("nested-repository", "make a repository with a hook inside the workspace", "nested/.git/HEAD", "nested/.git/config", "nested/.git/objects/x",
+       "nested/.git/refs/x", "nested/.git/hooks/pre-commit")
+report("new-submodule", "make a submodule's configuration", ".git/modules/new/HEAD", ".git/modules/new/objects/x", ".git/modules/new/refs/x",
+       ".git/modules/new/config")
+report("new-worktree", "make a worktree that points elsewhere", ".git/worktrees/new/commondir", "linked/.git")
+report("venv", "change the programs of a virtual environment", ".venv/pyvenv.cfg", ".venv/bin/python")
+report("node-bin", "change the programs of a node package", "node_modules/.bin/tool")
+report("tests", "change what a test runner runs", "conftest.py")
+report("makefile", "change what make runs", "Makefile")
 
 moved("git-move", ".git")
 moved("vscode-move", ".vscode")
@@ -496,11 +532,12 @@ def network(slug, what):
 
 
 def dial(family, address):
-    """A TCP connection, closed at once."""
+    """A TCP connection to the bait, which is told who calls."""
     s = socket.socket(family, socket.SOCK_STREAM)
     s.settimeout(2)
     try:
         s.connect(address)
+        s.sendall(C["nonce"].encode())
     except ConnectionRefusedError:
         raise Held("refused: nothing listens there")
     finally:
@@ -537,8 +574,8 @@ def _():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.settimeout(1)
     s.connect(("127.0.0.1", C["udp"]))
-    s.send(b"selftest")
-    if s.recv(16) == b"selftest":
+    s.send(C["nonce"].encode())
+    if s.recv(64) == C["nonce"].encode():
         return "it answered"
     raise Held("a stranger answered")
 
@@ -605,11 +642,13 @@ def _():
     return route(["192.0.2.1"])
 
 
-def dial_unix(path):
+def dial_unix(path, mine=False):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     s.settimeout(2)
     try:
         s.connect(path)
+        if mine:
+            s.sendall(C["nonce"].encode())
     except OSError as e:
         if e.errno == errno.EPROTOTYPE:
             return "there, of another type"
@@ -653,12 +692,12 @@ service("others", "other sockets bound on the host", "others")
 def _():
     if not C["unix"]:
         raise Skip("there was no place to put bait")
-    return dial_unix(C["unix"])
+    return dial_unix(C["unix"], True)
 
 
 @probe("unix-abstract", "network", "connect to an abstract socket of the host")
 def _():
-    return dial_unix("\0" + C["abstract"])
+    return dial_unix("\0" + C["abstract"], True)
 
 
 @probe("unix-abstract-all", "network", "connect to the abstract sockets that others bound")
@@ -1485,7 +1524,7 @@ def deafen():
 
 
 def marks():
-    return [d + "/" + C["nonce"] for d in ("/tmp", "/var/tmp", "/dev/shm", "/run", C["scratch"], os.path.expanduser("~/.cache"))]
+    return [d + "/" + C["nonce"] for d in ("/tmp", "/var/tmp", "/dev/shm", "/run", C["scratch"])]
 
 
 def mark():
@@ -1512,14 +1551,6 @@ def unmark():
     say(done=1)
 
 
-INHERITED = []
-for fd in FDS:
-    try:
-        if fd > 2:
-            os.fstat(fd)
-            INHERITED.append("fd %d" % fd)
-    except OSError:
-        pass
 PARENT = os.getppid()
 MINE = {os.getpid()}
 {"attack": attack, "linger": linger, "deafen": deafen, "mark": mark, "look": look, "unmark": unmark}[sys.argv[1]]()

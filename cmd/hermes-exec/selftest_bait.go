@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // bait is what a selftest puts on the host for the probes to find: files,
@@ -87,14 +88,21 @@ func (b *bait) lay() error {
 // Names of such things that are missing are probed as well.
 func furnish(dir string) error {
 	for name, text := range map[string]string{
-		".git/HEAD":                "ref: refs/heads/main\n",
-		".git/config":              "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
-		".git/objects/info/.keep":  "",
-		".git/refs/heads/.keep":    "",
-		".git/hooks/README":        baitText,
-		".github/workflows/ci.yml": "on: push\n",
-		".vscode/tasks.json":       "{}\n",
-		"README.md":                baitText,
+		".git/HEAD":               "ref: refs/heads/main\n",
+		".git/config":             "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+		".git/objects/info/.keep": "",
+		".git/refs/heads/.keep":   "",
+		".git/hooks/README":       baitText,
+		// A submodule and a linked worktree, as git keeps them.
+		".git/modules/lib/HEAD":              "ref: refs/heads/main\n",
+		".git/modules/lib/config":            "[core]\n\tbare = false\n",
+		".git/modules/lib/objects/info/keep": "",
+		".git/modules/lib/refs/heads/keep":   "",
+		".git/worktrees/other/HEAD":          "ref: refs/heads/other\n",
+		".git/worktrees/other/commondir":     "../..\n",
+		".github/workflows/ci.yml":           "on: push\n",
+		".vscode/tasks.json":                 "{}\n",
+		"README.md":                          baitText,
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -170,8 +178,14 @@ func (b *bait) listen() (err error) {
 				if err != nil {
 					return
 				}
-				n.Add(1)
-				c.Close()
+				go func() {
+					defer c.Close()
+					c.SetReadDeadline(time.Now().Add(2 * time.Second))
+					text := make([]byte, len(b.nonce))
+					if _, err := io.ReadFull(c, text); err == nil && string(text) == b.nonce { // and no stranger
+						n.Add(1)
+					}
+				}()
 			}
 		}()
 	}
@@ -187,7 +201,9 @@ func (b *bait) listen() (err error) {
 			if err != nil {
 				return
 			}
-			b.reached.udp.Add(1)
+			if string(buffer[:n]) == b.nonce {
+				b.reached.udp.Add(1)
+			}
 			b.udp.WriteTo(buffer[:n], from)
 		}
 	}()

@@ -15,6 +15,7 @@ type place struct {
 	What   string   `json:"what"`
 	Path   string   `json:"path"`
 	Exists bool     `json:"exists"`
+	Opened bool     `json:"opened"` // by the policy, on purpose
 	Dir    bool     `json:"dir"`
 	Size   int64    `json:"size"`  // of a file
 	Names  []string `json:"names"` // some of what is in a directory

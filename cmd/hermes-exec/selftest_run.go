@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-exec/hermes-exec/engine"
 	"github.com/hermes-exec/hermes-exec/sandbox"
+	"github.com/hermes-exec/hermes-exec/sandbox/policy"
 )
 
 // attacks is the script that holds the probes.
@@ -31,6 +32,8 @@ type siege struct {
 	session    *engine.Session
 	info       sandbox.Info
 	policy     string
+	rules      policy.Plan
+	custom     bool // the user opened guards, or wrote the policy
 	unconfined bool
 	plan       string // what the script is told, as JSON
 	found      []attack
@@ -66,13 +69,15 @@ func (t *siege) open(ctx context.Context) (err error) {
 			return fmt.Errorf("selftest: %w", err)
 		}
 	}
-	if t.session, err = t.app.open(ctx, true); err != nil {
+	if t.session, err = t.app.open(ctx, true, ""); err != nil {
 		return err
 	}
 	t.info = t.session.Info()
-	t.unconfined = !slices.ContainsFunc(t.info.Enforcement, func(c sandbox.Clause) bool {
-		return c.Clause != sandbox.ClauseKill && c.State != sandbox.Unsupported
-	})
+	if t.rules, _, err = t.app.plan(""); err != nil {
+		return err
+	}
+	t.unconfined = t.rules.Policy.Unconfined
+	t.custom = policy.IsFile(t.rules.Policy.Name) || len(t.app.cfg.CodeExecution.OpenGuards) > 0
 	plan, err := json.Marshal(t.tell())
 	if err != nil {
 		return fmt.Errorf("selftest: %w", err)
@@ -129,12 +134,12 @@ func (t *siege) tell() map[string]any {
 	return map[string]any{
 		"nonce": b.nonce, "secret": []string{b.secret[:len(b.secret)/2], b.secret[len(b.secret)/2:]},
 		"network": t.network(), "limited": t.limited(),
-		"workspace": b.workspace, "scratch": t.info.ScratchDir, "home": home, "hermes_home": present(a.home),
+		"workspace": b.workspace, "scratch": t.info.ScratchDir, "home": home, "hermes_home": t.closed(present(a.home)),
 		"engine":  map[string]any{"pid": os.Getpid(), "start": startOf(os.Getpid()), "exe": exe},
 		"witness": map[string]any{"pid": b.witness.Process.Pid, "start": startOf(b.witness.Process.Pid)},
-		"secrets": secretPlaces(home, a.home), "others": otherHomes(home),
+		"secrets": t.secrets(home), "others": otherHomes(home),
 		"devices": present("/dev/mem", "/dev/kmem", "/dev/port", "/dev/kmsg", "/proc/kcore", "/proc/kmsg"),
-		"disks":   disks(), "loaded": loadedDevices(), "path": pathDirs(b.workspace), "rc": present(rc...),
+		"disks":   disks(), "loaded": loadedDevices(), "path": t.closed(pathDirs(b.workspace)), "rc": t.closed(present(rc...)),
 		"canaries": b.outside, "tmp": b.tmp, "vartmp": b.vartmp, "shm": b.shm, "run": b.run,
 		"tcp": port(b.tcp.Addr()), "tcp6": tcp6, "udp": port(b.udp.LocalAddr()), "addresses": addresses(),
 		"unix": unix, "abstract": b.nonce, "abstracts": abstract, "netlink": netlinkFamilies(), "services": sockets,
@@ -145,18 +150,32 @@ func (t *siege) tell() map[string]any {
 // network says which network the policy gives: "off", or "host" where probes of
 // the network have nothing to judge.
 func (t *siege) network() string {
-	for _, c := range t.info.Enforcement {
-		if c.Clause == sandbox.ClauseNetwork && !t.unconfined && strings.HasPrefix(c.Mechanism, string(sandbox.NetworkHost)) {
-			return "host"
-		}
+	if !t.unconfined && t.rules.Policy.Network == sandbox.NetworkHost {
+		return "host"
 	}
 	return "off"
 }
 
-// limited tells whether the number of processes is bounded.
+// closed are those of paths that the user has not opened for writing himself.
+func (t *siege) closed(paths []string) []string {
+	return slices.DeleteFunc(paths, func(path string) bool { return t.custom && t.rules.Explain(path).Write })
+}
+
+// secrets are the secret places that the policy should hide.
+func (t *siege) secrets(home string) []place {
+	places := secretPlaces(home, t.app.home)
+	for i, p := range places {
+		if p.Exists && t.custom && t.rules.Explain(p.Path).Read {
+			places[i].Exists, places[i].Opened = false, true
+		}
+	}
+	return places
+}
+
+// limited tells whether the session's disk and processes are bounded.
 func (t *siege) limited() bool {
 	return slices.ContainsFunc(t.info.Enforcement, func(c sandbox.Clause) bool {
-		return c.Clause == sandbox.ClauseResources && c.State == sandbox.Enforced
+		return c.Clause == sandbox.ClauseResources && c.State != sandbox.Unsupported
 	})
 }
 
@@ -186,7 +205,7 @@ func (t *siege) answers(ctx context.Context, s *engine.Session, part string, lim
 
 // run attacks: inside, then from outside.
 func (t *siege) run(ctx context.Context) ([]attack, error) {
-	lines, _, err := t.answers(ctx, t.session, "attack", engine.Limits{})
+	lines, r, err := t.answers(ctx, t.session, "attack", engine.Limits{})
 	if err != nil {
 		return nil, err
 	}
@@ -206,6 +225,7 @@ func (t *siege) run(ctx context.Context) ([]attack, error) {
 		return nil, fmt.Errorf("attack: %d answers of %d probes", len(t.found), end.Done)
 	}
 	t.contradict()
+	t.reported(r.FutureInputs)
 	for _, step := range []func(context.Context) error{t.leftovers, t.timeout, t.neighbours, t.residue} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -227,7 +247,9 @@ func (t *siege) contradict() {
 		case outside:
 			seen = t.bait.spoilt(name)
 		case p.ID == "tool-write-outside":
-			seen = t.bait.spoilt("tool")
+			if seen = t.bait.spoilt("tool"); seen == "" && p.Verdict == broken {
+				p.Verdict, p.Detail = held, "written to a place of the session's own"
+			}
 		case p.ID == "net-tcp-loopback" && t.bait.reached.tcp.Load() > 0,
 			p.ID == "net-tcp-loopback6" && t.bait.reached.tcp6.Load() > 0,
 			p.ID == "net-udp-loopback" && t.bait.reached.udp.Load() > 0,
@@ -237,6 +259,29 @@ func (t *siege) contradict() {
 		}
 		if seen != "" && p.Verdict == held {
 			p.Verdict, p.Detail = broken, "seen from outside: "+seen
+		}
+	}
+}
+
+// later is what the probes of reports write, each below one name.
+func later(id string) string {
+	return map[string]string{
+		"report-nested-repository": "nested", "report-new-submodule": ".git/modules/new", "report-new-worktree": "linked",
+		"report-venv": ".venv", "report-node-bin": "node_modules", "report-tests": "conftest.py", "report-makefile": "Makefile",
+	}[id]
+}
+
+// reported forgives what was written and is named in the run's result.
+func (t *siege) reported(list []sandbox.FutureInput) {
+	for i := range t.found {
+		p := &t.found[i]
+		root := filepath.Join(t.bait.workspace, later(p.ID))
+		if later(p.ID) == "" || p.Verdict != broken || p.Detail != "written" {
+			continue
+		}
+		p.Detail = "written, and not in the result"
+		if slices.ContainsFunc(list, func(f sandbox.FutureInput) bool { return sandbox.Covers(root, f.Path) }) {
+			p.Verdict, p.Detail = held, "written, and listed in the result"
 		}
 	}
 }
@@ -356,7 +401,7 @@ func (t *siege) neighbours(ctx context.Context) (err error) {
 		_, _, e := t.answers(context.WithoutCancel(ctx), t.session, "unmark", engine.Limits{})
 		err = errors.Join(err, e)
 	}()
-	other, err := t.app.open(ctx, true)
+	other, err := t.app.open(ctx, true, "")
 	if err != nil {
 		return fmt.Errorf("a second session: %w", err)
 	}
@@ -380,10 +425,22 @@ func (t *siege) residue(ctx context.Context) error {
 	if err := t.session.Close(ctx); err != nil {
 		return err
 	}
-	names := changes(t.before, tree(t.bait.workspace))
+	after := tree(t.bait.workspace)
+	for name := range after { // what may be written is no residue
+		for _, p := range t.found {
+			if root := later(p.ID); root != "" && sandbox.Covers("/"+root, "/"+name) || sandbox.Covers("/.git/worktrees/new", "/"+name) {
+				delete(after, name)
+			}
+		}
+	}
+	names := changes(t.before, after)
 	slices.Sort(names)
 	for i := range t.found {
 		p := &t.found[i]
+		if name := guarded(p.ID); name != "" && p.Verdict == broken && t.custom && t.rules.Explain(filepath.Join(t.bait.workspace, name)).Write {
+			p.Verdict, p.Detail = notApplicable, "the policy opens it"
+			names = slices.DeleteFunc(names, func(n string) bool { return sandbox.Covers("/"+name, "/"+n) || sandbox.Covers("/"+n, "/"+name) })
+		}
 		if name := guarded(p.ID); name != "" && p.Verdict == held && slices.Contains(names, name) {
 			p.Verdict, p.Detail = broken, "seen from outside: "+name+" was changed"
 		}
@@ -392,7 +449,7 @@ func (t *siege) residue(ctx context.Context) error {
 	if len(names) > 0 {
 		fault = strings.Join(names[:min(len(names), 5)], ", ")
 	}
-	t.add("workspace-residue", sandbox.ClauseFiles, "leave something in the workspace's guarded places", fault, "nothing is left")
+	t.add("workspace-residue", sandbox.ClauseGuards, "leave something in the workspace's guarded places", fault, "nothing is left")
 	return nil
 }
 
@@ -400,7 +457,9 @@ func (t *siege) residue(ctx context.Context) error {
 func guarded(id string) string {
 	return map[string]string{
 		"guard-git-hooks": ".git/hooks/pre-commit", "guard-git-config": ".git/config", "guard-git-commondir": ".git/commondir",
-		"guard-envrc": ".envrc", "guard-vscode": ".vscode/tasks.json", "guard-claude": ".claude/settings.json",
-		"guard-workflows": ".github/workflows/build.yml",
+		"guard-git-config-worktree": ".git/config.worktree", "guard-git-modules": ".git/modules/lib/config",
+		"guard-git-worktrees": ".git/worktrees/other/commondir", "guard-envrc": ".envrc", "guard-vscode": ".vscode/tasks.json",
+		"guard-vscode-new": ".vscode/settings.json", "guard-idea": ".idea/workspace.xml", "guard-claude": ".claude/settings.json",
+		"guard-cursor": ".cursor/mcp.json", "guard-workflows": ".github/workflows/build.yml",
 	}[id]
 }

@@ -172,7 +172,7 @@ func (c *Client) release(k *conn, ctx context.Context, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.closed || err != nil && !isCause(ctx, err):
+	case c.closed || k.shut || err != nil && !isCause(ctx, err):
 		c.close(k)
 	case err != nil: // the server may still be at it
 		k.stale = true

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// conn is one connection. Who holds sem uses it; only sock, wake and closed
-// are also looked at by others, under the client's lock.
+// conn is one connection. Who holds sem uses it; sock, wake, closed, retired,
+// waited and shut are also looked at by others, under the client's lock.
 //
 // Its calls block a thread instead of parking a goroutine: an answer is a few
 // microseconds away, less than the way through the poller.
@@ -28,8 +28,11 @@ type conn struct {
 	retired bool // no longer in its slot
 
 	seq     uint32
-	stale   bool // answers to earlier requests may come first
-	handles int  // files created here and not ended
+	waits   uint64 // that a context could end, so far
+	waited  uint64 // the last of them that ended while its context did
+	shut    bool   // by an interrupt
+	stale   bool   // answers to earlier requests may come first
+	handles int    // files created here and not ended
 	out     packet
 	in, oob []byte
 }
@@ -93,17 +96,33 @@ func (k *conn) send(r *request) error {
 // returns it with the descriptor that came with it, or -1. Its error is that of
 // the context or of the connection.
 func (k *conn) receive(ctx context.Context) (kind byte, b body, fd int, err error) {
+	poll := false
 	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, k.interrupt)()
+		// Files that were begun here need the connection whatever becomes of this
+		// call. Otherwise to shut it down ends the wait, for less than a poll costs.
+		poll = k.handles > 0
+		k.waits++
+		this := k.waits
+		stop := context.AfterFunc(ctx, func() { k.interrupt(this, poll) })
+		defer func() {
+			if !stop() {
+				k.client.mu.Lock()
+				k.waited = this
+				k.client.mu.Unlock()
+			}
+		}()
 	}
 	for {
-		if ctx.Done() != nil {
+		if poll {
 			if err := k.wait(ctx); err != nil {
 				return 0, body{}, -1, err
 			}
 		}
 		n, fd, err := k.message()
 		if err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
 			return 0, body{}, -1, err
 		}
 		b := body{rest: k.in[:n]}
@@ -121,13 +140,18 @@ func (k *conn) receive(ctx context.Context) (kind byte, b body, fd int, err erro
 	}
 }
 
-// interrupt ends wait.
-func (k *conn) interrupt() {
+// interrupt ends the wait of that number, unless it has ended.
+func (k *conn) interrupt(wait uint64, poll bool) {
 	k.client.mu.Lock()
 	defer k.client.mu.Unlock()
-	if !k.closed {
+	switch {
+	case k.closed || k.waited >= wait:
+	case poll:
 		one := binary.NativeEndian.AppendUint64(nil, 1)
 		_, _ = unix.Write(k.wake, one)
+	default:
+		k.shut = true
+		_ = unix.Shutdown(k.fd, unix.SHUT_RDWR)
 	}
 }
 
@@ -142,7 +166,7 @@ func (k *conn) wait(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if fds[1].Revents != 0 { // ours, or late from a call before
+		if fds[1].Revents != 0 { // of this wait or one before
 			var n [8]byte
 			_, _ = unix.Read(k.wake, n[:])
 		}
