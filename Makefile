@@ -4,10 +4,10 @@ GO ?= go
 build: ## bin/hermes-exec
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/hermes-exec ./cmd/hermes-exec
 demo: build ## the main job on real input: scripts over this source tree
-	bin/hermes-exec --policy open run examples/survey.py .
-	bin/hermes-exec --policy open run examples/test_report.py ./registry ./envfilter ./output ./engine/approval ./config ./walk
-	bin/hermes-exec --policy open run examples/refactor.py .
-	bin/hermes-exec --policy open run examples/failing.py; code=$$?; echo "exit code $$code"; test $$code -eq 1
+	bin/hermes-exec run examples/survey.py . bin/survey.md
+	bin/hermes-exec run examples/test_report.py ./registry ./envfilter ./output ./engine/approval ./config ./walk
+	bin/hermes-exec run examples/refactor.py .
+	bin/hermes-exec run examples/failing.py; code=$$?; echo "exit code $$code"; test $$code -eq 1
 test: check ## everything, as root also as an ordinary user
 	integration/test.sh
 check: ## formatting, vet, staticcheck, a tidy go.mod, and the other systems build
@@ -15,4 +15,4 @@ check: ## formatting, vet, staticcheck, a tidy go.mod, and the other systems bui
 bench: build ## the table performance claims rest on
 	CGO_ENABLED=0 $(GO) run ./bench/report
 soak: build ## long runs: thousands of them, gigabytes of output
-	HERMES_EXEC_SOAK=1 $(GO) test -count=1 -timeout 60m -run 'Soak|Scripts/soak' ./integration ./engine
+	HERMES_EXEC_SOAK=1 $(GO) test -count=1 -timeout 60m -run 'Soak|Scripts/.*/soak' ./integration ./engine

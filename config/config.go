@@ -45,6 +45,12 @@ type CodeExecution struct {
 	AllowedTools   []string      // script tools besides the default seven
 	DenyRead       []string      // paths closed to scripts besides the secret places
 	OpenGuards     []string      // guards of the policy that are open
+
+	// Limits of a session's box; 0 is for none. They take confinement.
+	Memory int64   // bytes, of everything in it
+	PIDs   int     // processes and threads
+	CPU    float64 // cores
+	Disk   int64   // bytes of scratch and private /tmp
 }
 
 // Terminal is about commands and the place where they run.
@@ -100,6 +106,7 @@ func Default() *Config {
 		CodeExecution: CodeExecution{
 			Mode: "project", Timeout: 300 * time.Second, MaxToolCalls: 50,
 			MaxStdoutBytes: 50_000, MaxStderrBytes: 10_000, MaxFrameBytes: 16 << 20,
+			PIDs: 1024, Disk: 4 << 30,
 		},
 		Terminal: Terminal{
 			Backend: "local", Cwd: ".", Timeout: 180 * time.Second, MaxForegroundTimeout: 600 * time.Second,

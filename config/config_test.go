@@ -75,6 +75,10 @@ code_execution:
   allowed_tools: []
   deny_read: [.env, "no"]
   open_guards: [npm]
+  memory: 512M
+  pids: 64
+  cpu: 0.5
+  disk: 1_048_576
   policy: ./mine.yaml
 terminal:
   timeout: !!int "12"
@@ -100,6 +104,7 @@ web: {backend: ''}
 	want.CodeExecution.Mode, want.CodeExecution.MaxToolCalls, want.CodeExecution.Python = "strict", 9, "3.11"
 	want.CodeExecution.AllowedTools, want.CodeExecution.DenyRead = []string{}, []string{".env", "no"}
 	want.CodeExecution.OpenGuards, want.CodeExecution.Policy = []string{"npm"}, "./mine.yaml"
+	want.CodeExecution.Memory, want.CodeExecution.PIDs, want.CodeExecution.CPU, want.CodeExecution.Disk = 512<<20, 64, 0.5, 1<<20
 	want.Terminal.Timeout, want.Terminal.HomeMode, want.Terminal.AutoSourceBashrc = 12*time.Second, "profile", false
 	want.Terminal.EnvPassthrough, want.Terminal.ShellInitFiles = []string{"A", "B_C"}, []string{"A", "B_C"}
 	want.Security.RedactSecrets = false
@@ -142,6 +147,24 @@ func TestMistakes(t *testing.T) {
 		{"code_execution: {open_guards: npm}", `code_execution.open_guards: want a list, got the string "npm"`},
 		{"code_execution: {open_guard: []}", `code_execution.open_guard: unknown key; did you mean "open_guards"?`},
 		{"code_execution: {policy: [sealed]}", `code_execution.policy: want a string, got a list`},
+		{"code_execution: {memory: 512 M}", `code_execution.memory: want a size such as 512M or 4G, 0 for no limit, got "512 M"`},
+		{"code_execution: {memory: 512MB}", `want a size such as 512M`},
+		{"code_execution: {memory: 1.5G}", `want a size such as 512M`},
+		{"code_execution: {memory: 0.5}", `got the number 0.5`},
+		{"code_execution: {memory: -1}", `got "-1"`},
+		{"code_execution: {memory: 010M}", `got "010M"`},
+		{"code_execution: {memory: M}", `got "M"`},
+		{"code_execution: {memory: ''}", `want a size`},
+		{"code_execution: {memory: [1]}", `got a list`},
+		{"code_execution: {memory: 1M}", `want a size from 16M to 1024T, or 0 for no limit, got 1M`},
+		{"code_execution: {disk: 9000000T}", `want a size from 1M to 1024T`},
+		{"code_execution: {disk: 99999999999999999999T}", `want a size from 1M to 1024T`},
+		{"code_execution: {pids: 64K}", `want a whole number of processes`},
+		{"code_execution: {cpu: half}", `code_execution.cpu: want a number of cores such as 0.5 or 2, 0 for no limit, got the string "half"`},
+		{"code_execution: {cpu: .nan}", `want a number of cores`},
+		{"code_execution: {cpu: .inf}", `want a number of cores`},
+		{"code_execution: {cpu: -1}", `got "-1"`},
+		{"code_execution: {cpu: 0.001}", `want from 0.01 to 10000 cores, or 0 for no limit, got 0.001`},
 		{"terminal: {env_passthrough: ['']}", `item 1: want a string, got an empty one`},
 		{"security: {redact_secrets: 'false'}", `security.redact_secrets: want true or false, got the string "false"`},
 		{"security: {redact_secrets: 0}", `want true or false, got the number 0`},
@@ -343,6 +366,7 @@ func TestShowDefaults(t *testing.T) {
 		"security.redact_secrets": "true", "security.allow_private_urls": "false", "security.website_blocklist.enabled": "false",
 		"approvals.mode": "manual", "approvals.timeout": "60", "approvals.cron_mode": "deny", "approvals.gateway_timeout": "300",
 		"code_execution.policy": `""`, "code_execution.open_guards": "unset", "terminal.policy": `""`,
+		"code_execution.memory": "0", "code_execution.pids": "1024", "code_execution.cpu": "0", "code_execution.disk": "4G",
 		"file_read_max_chars": "100000", "file.fsync": "false", "web.backend": `""`,
 	}
 	for _, s := range Default().Show() {

@@ -66,10 +66,14 @@ type Task struct {
 	Image   string
 	Mode    Mode // "" means Config.Mode
 
-	// Policy nil means unset: until a backend can confine, that is open, and
-	// every result says so.
+	// Policy nil means the profile of the mode, for WorkDir: workspace in
+	// project mode, sealed in strict mode. See sandbox/policy for others.
 	Policy    *sandbox.Policy
 	Resources sandbox.Resources
+	// Explain tells how the user allows what Policy denies at an absolute path,
+	// for Result.Denials: the guard to open, the line to add. nil gives general
+	// hints. It must be safe for concurrent use.
+	Explain func(name string) (hint string)
 
 	// Passthrough names variables to let through for this session, as a skill
 	// declares them; the rules of Config.Passthrough hold for them too.
@@ -83,9 +87,6 @@ type Task struct {
 	// Caller says on whose behalf Session.Call acts; "" means registry.Model.
 	Caller registry.CallerKind
 }
-
-// unsetPolicyWarning is what an unset policy costs.
-const unsetPolicyWarning = "no policy is set: the script runs unconfined, with this user's rights (--policy open says so on purpose)"
 
 // Open makes the sandbox of a task and binds the tools to it. Errors wrap
 // ErrRefused when the task asks for what is unknown or cannot be enforced.
@@ -103,20 +104,25 @@ func (e *Engine) Open(ctx context.Context, task Task) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	env, err := e.sandboxEnv(task.Passthrough, task.Env)
+	spec := sandbox.Spec{Image: task.Image, WorkDir: task.WorkDir, Resources: task.Resources}
+	set := task.Env
+	if task.Policy != nil {
+		spec.Policy = *task.Policy
+	} else {
+		var own []string
+		if spec.Policy, own, err = e.profile(mode, task.WorkDir); err != nil {
+			return nil, fmt.Errorf("engine: %w", err)
+		}
+		set = slices.Concat(own, set)
+	}
+	spec.Env, err = e.sandboxEnv(task.Passthrough, set)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 
-	s := &Session{engine: e, mode: mode, backend: name, caller: or(task.Caller, registry.Model), granted: granted, env: env}
-	spec := sandbox.Spec{Image: task.Image, WorkDir: task.WorkDir, Env: env, Resources: task.Resources}
-	if task.Policy != nil {
-		spec.Policy = *task.Policy
-	} else {
-		spec.Policy = sandbox.Policy{Name: "open", Unconfined: true}
-		s.warnings = append(s.warnings, unsetPolicyWarning)
-	}
+	s := &Session{engine: e, mode: mode, backend: name, caller: or(task.Caller, registry.Model), granted: granted, env: spec.Env}
 	s.policy = or(spec.Policy.Name, "unnamed")
+	s.confinement, s.resources, s.explain = spec.Policy, spec.Resources, task.Explain
 
 	e.mu.Lock()
 	closed := e.closed

@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-exec/hermes-exec/registry"
 	"github.com/hermes-exec/hermes-exec/rpc"
 	"github.com/hermes-exec/hermes-exec/sandbox"
+	"github.com/hermes-exec/hermes-exec/sandbox/sandboxtest"
 )
 
 func TestMain(m *testing.M) {
@@ -101,10 +102,16 @@ func shortTemp(t *testing.T) string {
 	return dir
 }
 
+// unconfined is the policy of tests of what the engine does in any box.
+func unconfined() *sandbox.Policy { return &sandbox.Policy{Name: "open", Unconfined: true} }
+
 func open(t *testing.T, e *Engine, task Task) *Session {
 	t.Helper()
 	if task.WorkDir == "" {
 		task.WorkDir = t.TempDir()
+	}
+	if task.Policy == nil {
+		task.Policy = unconfined()
 	}
 	s, err := e.Open(t.Context(), task)
 	if err != nil {
@@ -116,7 +123,7 @@ func open(t *testing.T, e *Engine, task Task) *Session {
 // run runs code in a session of its own.
 func run(t *testing.T, code string, change func(*Config, *Task, *Script)) Result {
 	t.Helper()
-	task, script := Task{}, Script{Code: code}
+	task, script := Task{Policy: unconfined()}, Script{Code: code}
 	e := newEngine(t, func(c *Config) {
 		if change != nil {
 			change(c, &task, &script)
@@ -173,7 +180,7 @@ func TestGrants(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e := newEngine(t, func(c *Config) { c.AllowedTools = tt.allowed })
-			s, err := e.Open(t.Context(), Task{WorkDir: t.TempDir(), Tools: tt.tools})
+			s, err := e.Open(t.Context(), Task{WorkDir: t.TempDir(), Tools: tt.tools, Policy: unconfined()})
 			if tt.refused {
 				if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tt.want) {
 					t.Fatalf("got error %v, want a refusal with %q", err, tt.want)
@@ -374,25 +381,26 @@ func TestCloseEndsARunningScript(t *testing.T) {
 	}
 }
 
-func TestUnsetPolicyIsOpenAndSaysSo(t *testing.T) {
-	r := run(t, "pass", nil)
-	if r.Policy != "open" || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "unconfined") {
-		t.Errorf("got %s", r.JSON())
-	}
-	r = run(t, "pass", func(_ *Config, task *Task, _ *Script) {
-		task.Policy = &sandbox.Policy{Name: "open", Unconfined: true}
-	})
-	if len(r.Warnings) != 0 {
-		t.Errorf("a named policy warns: %v", r.Warnings)
+func TestUnsetPolicyIsThatOfTheMode(t *testing.T) {
+	for mode, want := range map[Mode]string{Project: "workspace", Strict: "sealed"} {
+		e := newEngine(t, func(c *Config) { c.Backends = map[string]sandbox.Backend{"local": &sandboxtest.Fake{}} })
+		s, err := e.Open(t.Context(), Task{Mode: mode, WorkDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.policy != want || s.confinement.Unconfined || s.confinement.Name != want {
+			t.Errorf("%s: %+v", mode, s.confinement)
+		}
+		if off := s.confinement.Network == sandbox.NetworkOff; off != (mode == Strict) {
+			t.Errorf("%s: network %q", mode, s.confinement.Network)
+		}
 	}
 }
 
 func TestPolicyThatCannotBeKeptIsRefused(t *testing.T) {
-	for _, name := range []string{"sealed", "workspace", "./policy.yaml"} {
-		e := newEngine(t, nil)
-		_, err := e.Open(t.Context(), Task{Policy: &sandbox.Policy{Name: name}})
-		if !errors.Is(err, ErrRefused) || !errors.Is(err, sandbox.ErrPolicy) || !strings.Contains(err.Error(), name) {
-			t.Errorf("policy %s: %v", name, err)
-		}
+	e := newEngine(t, nil)
+	_, err := e.Open(t.Context(), Task{Policy: &sandbox.Policy{Name: "mine", Network: "example.com"}}) // what no backend has: hosts by name
+	if !errors.Is(err, ErrRefused) || !errors.Is(err, sandbox.ErrPolicy) || !strings.Contains(err.Error(), `"example.com"`) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -39,13 +39,22 @@ type gate struct {
 	ctx     context.Context // the run's lifetime
 	onCall  func(ToolCall)
 
+	// What a script is told that asks.
+	cwd, scratch string
+	timeout      time.Duration
+	deadline     time.Time
+
 	made atomic.Int64
 	mu   sync.Mutex
 	log  []ToolCall
+	said []complaint // of failed calls, at most maxComplaints
 }
 
 // handle is the run's rpc.Handler.
 func (g *gate) handle(ctx context.Context, c rpc.Call) json.RawMessage {
+	if c.Tool == rpc.SandboxCall { // no tool, hence neither granted nor counted
+		return g.surroundings()
+	}
 	if _, ok := slices.BinarySearch(g.granted, c.Tool); !ok {
 		return ErrorJSON(fmt.Sprintf("Tool '%s' is not available in execute_code. Available: %s",
 			clip(c.Tool, 80), strings.Join(g.granted, ", ")))
@@ -86,10 +95,15 @@ func (g *gate) record(c rpc.Call, took time.Duration, reply json.RawMessage) {
 		Duration:    seconds(took),
 		OK:          !isFailure(reply),
 	}
+	var said []complaint
+	if s := g.session; !s.confinement.Unconfined && mayComplain(reply, !call.OK) {
+		said = callComplaints(c, reply, s.info.WorkDir)
+	}
 	g.mu.Lock()
 	if len(g.log) < maxLedger {
 		g.log = append(g.log, call)
 	}
+	g.said = append(g.said, said[:min(len(said), maxComplaints-len(g.said))]...)
 	g.mu.Unlock()
 	if g.onCall != nil {
 		g.onCall(call)
@@ -101,6 +115,13 @@ func (g *gate) ledger() []ToolCall {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.log)
+}
+
+// complaints are those of the calls so far.
+func (g *gate) complaints() []complaint {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.said)
 }
 
 // isFailure tells whether a reply is an object with a non-empty "error". The

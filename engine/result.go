@@ -44,9 +44,19 @@ type Result struct {
 	Backend     string            `json:"backend"`
 	Mode        Mode              `json:"mode"`
 	Policy      string            `json:"policy"`
-	Enforcement map[string]string `json:"enforcement"` // clause → enforced, partial, unsupported
+	Rung        string            `json:"rung,omitempty"` // which level of mechanisms holds it; "" when none does
+	Enforcement map[string]string `json:"enforcement"`    // clause → enforced, partial, unsupported
 	Interpreter string            `json:"interpreter,omitempty"`
 	Warnings    []string          `json:"warnings,omitempty"`
+
+	// Denials are what the policy can be seen to have kept the script from, at
+	// most five.
+	Denials []Denial `json:"denials,omitempty"`
+	// FutureInputs are the files the script made or changed that somebody will
+	// run or trust later. FutureInputsComplete is false when there may be
+	// more, else nil.
+	FutureInputs         []sandbox.FutureInput `json:"future_inputs,omitempty"`
+	FutureInputsComplete *bool                 `json:"future_inputs_complete,omitempty"`
 
 	StdoutLost error `json:"-"` // why Script.Stdout did not get everything
 	StderrLost error `json:"-"`
@@ -56,7 +66,9 @@ type Result struct {
 type Usage struct {
 	CPUSeconds  float64 `json:"cpu_seconds"`
 	WallSeconds float64 `json:"wall_seconds"`
-	MaxRSSBytes int64   `json:"max_rss_bytes"`
+	MaxRSSBytes int64   `json:"max_rss_bytes"` // the largest process
+
+	PeakMemoryBytes int64 `json:"peak_memory_bytes,omitempty"` // the whole tree; 0: unknown
 }
 
 // JSON is the result as one compact object.

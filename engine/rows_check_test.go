@@ -75,7 +75,7 @@ type program func(ctx context.Context, box *sandboxtest.FakeBox, cmd sandbox.Cmd
 func inFakeTime(p program, setup change, check func(t *testing.T, r Result, took time.Duration)) func(*testing.T) {
 	return func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			task, script := Task{WorkDir: "/work"}, Script{Code: "pass", Interpreter: "/work/python3.11"}
+			task, script := Task{WorkDir: "/work", Policy: unconfined()}, Script{Code: "pass", Interpreter: "/work/python3.11"}
 			e := newEngine(t, func(c *Config) {
 				c.Backends = map[string]sandbox.Backend{"local": &sandboxtest.Fake{Run: p}}
 				if setup != nil {

@@ -252,7 +252,7 @@ func executeCode(t *testing.T, backend sandbox.Backend, args string) string {
 	})
 	dir := t.TempDir()
 	r, err := registry.NewRegistry(e.ExecuteCode([]string{"read_file"}, func(ctx context.Context) (*Session, error) {
-		return e.Open(ctx, Task{WorkDir: dir})
+		return e.Open(ctx, Task{WorkDir: dir, Policy: unconfined()})
 	}))
 	if err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ except ImportError: print(os.getcwd() == os.path.dirname(os.path.abspath(__file_
 				t.Fatal(err)
 			}
 			e := newEngine(t, nil)
-			s, err := e.Open(t.Context(), Task{}) // none named: the engine's own
+			s, err := e.Open(t.Context(), Task{Policy: unconfined()}) // none named: the engine's own
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ print(json_parse("[1]"), callable(read_file), "json" in globals())
 
 		{id: "1.9/2 functions sorted, payloads whole", test: printsWith(realTools, `
 import hermes_tools as h
-names = [n for n in h.__all__ if callable(getattr(h, n)) and getattr(getattr(h, n), "__code__", None) and "_call" in getattr(h, n).__code__.co_names]
+names = [n for n in h.__all__ if n != "sandbox" and callable(getattr(h, n)) and getattr(getattr(h, n), "__code__", None) and "_call" in getattr(h, n).__code__.co_names]
 print(names == sorted(names), len(names))
 h._call = lambda tool, args: args
 print(all(set(getattr(h, n)(*[None] * getattr(h, n).__code__.co_argcount)) == set(getattr(h, n).__code__.co_varnames[:getattr(h, n).__code__.co_argcount]) for n in names))

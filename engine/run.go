@@ -51,7 +51,7 @@ func (s *Session) Run(ctx context.Context, script Script) (Result, error) {
 		r.Status, r.Error = Failed, err.Error()
 	}
 	r.DurationSeconds = seconds(time.Since(start))
-	r.Backend, r.Mode, r.Policy = s.backend, s.mode, s.policy
+	r.Backend, r.Mode, r.Policy, r.Rung = s.backend, s.mode, s.policy, s.info.Rung
 	r.Enforcement = map[string]string{}
 	for _, c := range s.info.Enforcement {
 		r.Enforcement[string(c.Clause)] = string(c.State)
@@ -109,7 +109,14 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 		}
 	}()
 
-	g := &gate{session: s, run: run, granted: s.granted, max: int64(limits.MaxToolCalls), ctx: ctx, onCall: script.OnCall}
+	dir := s.info.WorkDir
+	if s.mode == Strict {
+		dir = st.dir
+	}
+	g := &gate{
+		session: s, run: run, granted: s.granted, max: int64(limits.MaxToolCalls), ctx: ctx, onCall: script.OnCall,
+		cwd: dir, scratch: st.dir, timeout: limits.Timeout, deadline: time.Now().Add(limits.Timeout),
+	}
 	server, socket, token, err := s.serve(ctx, g, limits.Frame)
 	if err != nil {
 		return r, err
@@ -122,11 +129,8 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	stderr := s.engine.capture(limits.Stderr, script.Stderr, over)
 	defer stdout.close()
 	defer stderr.close()
-	dir := s.info.WorkDir
-	if s.mode == Strict {
-		dir = st.dir
-	}
-	clock := time.AfterFunc(limits.Timeout, func() { interrupt(errTimeout) })
+	began := time.Now()
+	clock := time.AfterFunc(time.Until(g.deadline), func() { interrupt(errTimeout) })
 	defer clock.Stop()
 	proc, err := s.box.Start(ctx, sandbox.Cmd{
 		Args:   append([]string{python.path, st.script()}, script.Args...),
@@ -160,6 +164,7 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	errText, errCut := stderr.finish()
 	r.Truncated = outCut || errCut
 	r.StdoutLost, r.StderrLost = stdout.lost, stderr.lost
+	s.audit(ctx, began, &r)
 	if err != nil {
 		// What the script printed survives the loss of its supervisor.
 		r.Output, r.Stderr = out, errText
@@ -169,9 +174,16 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 		CPUSeconds:  seconds(exit.Usage.User + exit.Usage.System),
 		WallSeconds: seconds(exit.Usage.Wall),
 		MaxRSSBytes: exit.Usage.MaxRSS,
+
+		PeakMemoryBytes: exit.Usage.MaxMemory,
 	}
 	r.Limit = exit.Limit
 	r.settle(exit, cause, limits.Timeout, out, errText)
+	said := g.complaints()
+	if r.Status != Success && !s.confinement.Unconfined {
+		said = append(complaints(errText, dir), said...)
+	}
+	r.Denials = s.denials(ctx, said)
 	return r, nil
 }
 

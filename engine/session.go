@@ -29,6 +29,10 @@ type Session struct {
 	env      []string // the scrubbed environment
 	warnings []string
 
+	confinement sandbox.Policy
+	resources   sandbox.Resources
+	explain     func(name string) string // may be nil
+
 	ctx    context.Context // the session's lifetime
 	cancel context.CancelCauseFunc
 	runs   atomic.Int64

@@ -89,7 +89,7 @@ func TestSoakSessionsAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range soak(8, 64) {
 			wg.Go(func() {
-				s, err := e.Open(t.Context(), Task{WorkDir: os.TempDir()})
+				s, err := e.Open(t.Context(), Task{WorkDir: os.TempDir(), Policy: unconfined()})
 				if err != nil {
 					t.Error(err)
 					return

@@ -1,10 +1,11 @@
 """Survey a source tree: what it is made of, where its weight lies.
 
-Usage: hermes-exec run examples/survey.py [DIRECTORY]
+Usage: hermes-exec run examples/survey.py [DIRECTORY [FILE]]
 
 Lists the tree with one terminal() call, reads the largest source files with
-read_file(), and writes the survey with write_file(). Everything a model would
-have had to read stays in this script; only the summary comes out.
+read_file(), prints the survey and writes it to FILE with write_file().
+Everything a model would have had to read stays in this script; only the
+summary comes out.
 """
 import collections
 import os.path
@@ -65,10 +66,10 @@ def main():
     report += [f"- {what} ({n} lines) in {name}" for n, what, name in sorted(longest, reverse=True)[:5]]
     text = "\n".join(report) + "\n"
 
-    target = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"survey-{os.path.basename(root)}.md")
-    saved = write_file(target, text)
     print(text)
-    print(f"Saved to {saved['resolved_path']}" if not saved.get("error") else f"Not saved: {saved['error']}")
+    if len(sys.argv) > 2:
+        saved = write_file(sys.argv[2], text)
+        print(f"Saved to {saved['resolved_path']}" if not saved.get("error") else f"Not saved: {saved['error']}")
 
 
 main()

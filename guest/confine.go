@@ -28,9 +28,11 @@ type Confinement struct {
 	Read, Write []string
 	// PIDs bounds processes and threads of the box's user inside, 0 for no bound.
 	PIDs int
+	// Files says that the first descriptor sent along is a connection to serve
+	// files on.
+	Files bool
 	// Groups and Trees are how many of the descriptors sent along are
-	// cgroup.procs files, the first ones, and trees of Mounts, the next. What
-	// follows the guest keeps open.
+	// cgroup.procs files, the next ones, and trees of Mounts, those after.
 	Groups, Trees int
 }
 
@@ -44,6 +46,8 @@ type Mount struct {
 	// that the guest opens Source itself.
 	Tree  int  `json:",omitempty"`
 	Write bool `json:",omitempty"`
+	// Text is what a MountFile holds.
+	Text string `json:",omitempty"`
 	// Optional lets a Source or Target be missing.
 	Optional bool `json:",omitempty"`
 }
@@ -56,6 +60,8 @@ const (
 	MountBind MountKind = "bind" // Source with all mounts in it, at Target
 	MountSelf MountKind = "self" // Target on itself: it cannot be moved, nor written unless Write
 	MountHide MountKind = "hide" // nothing at Target, which cannot be opened
+	MountFile MountKind = "file" // a file of the box's own over one at Target
+	MountDir  MountKind = "dir"  // nothing at Target but what later mounts put there
 )
 
 // Link is a symbolic link in an empty root.

@@ -31,6 +31,7 @@ type inside struct {
 	filter  []unix.SockFilter
 	prog    *unix.SockFprog
 	groups  []int
+	files   int // a connection to serve files on from the start, or -1
 
 	mu       sync.Mutex
 	commands map[*command]struct{}
@@ -49,22 +50,14 @@ func confineOne() int {
 	if err != nil || len(packet) == 0 {
 		return 1 // the engine ended before it had said what to be
 	}
-	g := &inside{commands: map[*command]struct{}{}}
+	g := &inside{files: -1, commands: map[*command]struct{}{}}
 	err = at("configuration", json.Unmarshal(packet, &g.c))
 	if err == nil {
 		err = g.setUp(fds)
 	}
 	var s Setup
 	if err != nil {
-		var stage *stageError
-		var errno syscall.Errno
-		s.Error = err.Error()
-		if errors.As(err, &stage) {
-			s.Stage = stage.stage
-		}
-		if errors.As(err, &errno) {
-			s.Errno = int(errno)
-		}
+		s = failed(err)
 	} else if g.ruleset != nil {
 		s.Landlock = g.ruleset.ABI()
 	}
@@ -94,6 +87,12 @@ func (g *inside) setUp(fds []int) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return at("dumpable", err)
 	}
+	if g.c.Files {
+		if len(fds) == 0 {
+			return at("configuration", unix.EBADF)
+		}
+		g.files, fds = fds[0], fds[1:]
+	}
 	if g.c.Groups < 0 || g.c.Groups > len(launch{}.groups) || g.c.Trees < 0 || g.c.Groups+g.c.Trees > len(fds) {
 		return at("configuration", unix.EBADF)
 	}
@@ -103,7 +102,7 @@ func (g *inside) setUp(fds []int) error {
 		if err := build(&g.c, trees); err != nil {
 			return err
 		}
-		if err := unix.Sethostname([]byte("sandbox")); err != nil {
+		if err := unix.Sethostname([]byte("localhost")); err != nil {
 			return at("hostname", err)
 		}
 		if g.c.NetworkOff {
@@ -237,8 +236,11 @@ func keepCapability(keep int) error {
 // serve obeys the engine until its socket closes. The orders of a session are
 // packets: one letter and what it needs, with at most one descriptor.
 func (g *inside) serve() int {
+	if g.files >= 0 {
+		go g.serveFiles(g.files)
+	}
 	for {
-		packet, fds, err := receivePacket(control, 4<<10)
+		packet, fds, err := receivePacket(control, maxPacket)
 		if err != nil || len(packet) == 0 {
 			g.end()
 			return 0
@@ -254,6 +256,8 @@ func (g *inside) serve() int {
 			go g.serveFiles(fd)
 		case packet[0] == orderListen && len(fds) == 0:
 			g.listen(string(packet[1:]))
+		case packet[0] == orderMount: // what comes along is kept open
+			g.mount(packet[1:])
 		default:
 			g.end()
 			return 1
@@ -296,6 +300,35 @@ func (g *inside) serveFiles(fd int) {
 		return
 	}
 	_ = files.Serve(fd, files.New())
+}
+
+// mount makes more mounts in the tree the box sees.
+func (g *inside) mount(list []byte) {
+	var mounts []Mount
+	err := json.Unmarshal(list, &mounts)
+	if err == nil {
+		err = amend(mounts)
+	}
+	answer := Setup{}
+	if err != nil {
+		answer = failed(err)
+	}
+	reply, _ := json.Marshal(answer)
+	_ = unix.Sendmsg(control, reply, nil, nil, unix.MSG_NOSIGNAL)
+}
+
+// failed says what went wrong, for the engine.
+func failed(err error) Setup {
+	s := Setup{Error: err.Error()}
+	var stage *stageError
+	var errno syscall.Errno
+	if errors.As(err, &stage) {
+		s.Stage = stage.stage
+	}
+	if errors.As(err, &errno) {
+		s.Errno = int(errno)
+	}
+	return s
 }
 
 // listen makes a socket in a new directory of the scratch directory and passes

@@ -30,6 +30,9 @@ type root struct {
 	fd    int // the new root, O_PATH
 	trees []int
 	rest  []int // descriptors to close at the end
+	done  []int // mounts to make read-only when all is in place
+	dev   int   // the file system of /dev, which is also where covers come from
+	made  int   // files in it
 }
 
 const (
@@ -79,25 +82,59 @@ func build(c *Confinement, trees []int) error {
 		}
 	}
 	for i, m := range c.Mounts {
-		var err error
-		switch m.Kind {
-		case MountBind:
-			if binds[i] < 0 {
-				continue
-			}
-			err = r.bind(binds[i], m)
-		case MountSelf:
-			err = r.self(m)
-		case MountHide:
-			err = r.hide(m)
-		default:
-			err = unix.EINVAL
+		if err := r.mount(m, binds[i]); err != nil {
+			return err
 		}
-		if err != nil && !(m.Optional && missing(err)) {
-			return at(string(m.Kind)+" "+m.Target, err)
+	}
+	for _, fd := range r.done {
+		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: rdonly}); err != nil {
+			return at("read-only", err)
 		}
 	}
 	return at("pivot", r.enter())
+}
+
+// amend makes mounts in the tree this process is in already.
+func amend(mounts []Mount) error {
+	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return at("root", err)
+	}
+	r := &root{fd: fd}
+	defer r.close()
+	for _, m := range mounts {
+		if err := r.mount(m, -1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mount makes one of a Confinement's Mounts; tree is a bind's, or -1 if what it
+// is of is missing.
+func (r *root) mount(m Mount, tree int) error {
+	var err error
+	switch m.Kind {
+	case MountBind:
+		if tree < 0 {
+			return nil
+		}
+		err = r.bind(tree, m)
+	case MountSelf:
+		err = r.self(m)
+	case MountHide:
+		err = r.hide(m)
+	case MountFile:
+		err = r.file(m)
+	case MountDir:
+		err = r.dir(m)
+	default:
+		err = unix.EINVAL
+	}
+	if err != nil && !(m.Optional && missing(err)) {
+		return at(string(m.Kind)+" "+m.Target, err)
+	}
+	return nil
 }
 
 func missing(err error) bool {

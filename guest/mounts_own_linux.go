@@ -35,10 +35,11 @@ func tmpfs(options ...string) (int, error) {
 // makeDev makes /dev: what a program may count on, and the two empty nodes
 // that hide others. It can be changed by nobody.
 func (r *root) makeDev() error {
-	dev, err := r.keep(tmpfs("mode=0755", "size=64k", "nr_inodes=64"))
+	dev, err := r.keep(tmpfs("mode=0755", "size=1m", "nr_inodes=256"))
 	if err != nil {
 		return err
 	}
+	r.dev, r.done = dev, append(r.done, dev)
 	for _, dir := range [...]string{"pts", "shm", ".hidden"} {
 		if err := unix.Mkdirat(dev, dir, 0o755); err != nil {
 			return err
@@ -88,7 +89,7 @@ func (r *root) makeDev() error {
 	if err := r.makePts(); err != nil {
 		return fmt.Errorf("pts: %w", err)
 	}
-	return unix.MountSetattr(dev, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: rdonly})
+	return nil
 }
 
 func (r *root) makePts() error {
@@ -171,3 +172,51 @@ func (r *root) makeProc() error {
 	return r.over(tree, "proc")
 }
 
+// file covers a file with one of the box's own. That is made in /dev, which is
+// attached: only since Linux 6.15 can a part of a tree that is not be cloned.
+func (r *root) file(m Mount) error {
+	target, err := r.place(m.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	r.made++
+	name := ".file-" + strconv.Itoa(r.made)
+	fd, err := unix.Openat(r.dev, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o444)
+	if err != nil {
+		return err
+	}
+	n, err := unix.Write(fd, []byte(m.Text))
+	unix.Close(fd)
+	if err == nil && n < len(m.Text) {
+		err = unix.ENOSPC
+	}
+	if err != nil {
+		return err
+	}
+	tree, err := unix.OpenTree(r.fd, "dev/"+name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	if err := restrict(tree, rdonly|nosuid|nodev|unix.MOUNT_ATTR_NOEXEC); err != nil {
+		return err
+	}
+	return attach(tree, target)
+}
+
+// dir covers a directory with an empty one, in which target makes what later
+// mounts need.
+func (r *root) dir(m Mount) error {
+	target, err := r.place(m.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	tree, err := r.keep(tmpfs("mode=0755", "size=64k", "nr_inodes=1024"))
+	if err != nil {
+		return err
+	}
+	r.done = append(r.done, tree)
+	return attach(tree, target)
+}

@@ -12,6 +12,7 @@ const (
 	orderCommand = 'c' // and a connection for one command
 	orderFiles   = 'f' // and a connection to serve files on
 	orderListen  = 'l' // and a name; answered with a listening socket
+	orderMount   = 'm' // and a list of Mounts; answered with an empty one or an error
 )
 
 const (

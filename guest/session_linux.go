@@ -107,9 +107,8 @@ func (s *Spawner) Spawn(program string, c Confinement) (*Session, error) {
 }
 
 // Confine tells the guest what to make of itself and waits until it has.
-// descriptors are the cgroup.procs files, then the trees c speaks of, then what
-// the guest is to keep open as long as it lives; they may be closed once it
-// returned. The error is a *SetupError when this machine does not allow it,
+// descriptors are the connection to serve files on, if any, the cgroup.procs files, then the trees
+// c speaks of; they may be closed once it returned. The error is a *SetupError when this machine does not allow it,
 // else the cause of ctx, ErrGone or ErrNoGuest. After an error the guest is
 // gone.
 func (s *Session) Confine(ctx context.Context, c Confinement, descriptors []*os.File) (err error) {
@@ -259,6 +258,38 @@ func (s *Session) hand(order byte, theirs *os.File) error {
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	return nil
+}
+
+// Mount makes more mounts in the tree the box sees: of the kinds that need
+// nothing of this machine's. Commands that run already do not see them. The
+// guest keeps the descriptors open as long as it lives.
+func (s *Session) Mount(mounts []Mount, keep ...*os.File) error {
+	if len(mounts)+len(keep) == 0 {
+		return nil
+	}
+	list, err := json.Marshal(mounts)
+	if err != nil {
+		return err
+	}
+	if len(list) >= maxPacket {
+		return fmt.Errorf("guest: %d mounts are too many", len(mounts))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.send(append([]byte{orderMount}, list...), keep...); err != nil {
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
+	answer, _, err := s.receive()
+	_ = s.conn.SetDeadline(time.Time{})
+	if err != nil || len(answer) == 0 {
+		return fmt.Errorf("%w: it did not answer: %w", ErrGone, err)
+	}
+	var said Setup
+	if err := json.Unmarshal(answer, &said); err != nil {
+		return fmt.Errorf("guest: what it said: %w", err)
+	}
+	return setupError(said)
 }
 
 // Dial opens a connection to the box's file server, for a files.Client.

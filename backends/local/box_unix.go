@@ -52,7 +52,14 @@ type confinement interface {
 	command() (supervisor, error)
 	listen() (net.Listener, string, error)
 	futureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error)
+	meter() meter // for a command that begins now; nil where nothing measures
 	close() error
+}
+
+// meter measures the box while a command runs.
+type meter interface {
+	read() (peak int64, hit sandbox.Limit)
+	stop()
 }
 
 func (b *Backend) create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {

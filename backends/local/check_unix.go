@@ -32,6 +32,7 @@ func (b *Backend) Check(ctx context.Context) []sandbox.Finding {
 		return findings
 	}
 	add("process table", usable(), killClause().Mechanism+" finds what a command starts", "mount /proc")
+	findings = append(findings, b.limitFindings()...)
 	box, err := b.Create(ctx, sandbox.Spec{WorkDir: "/", Policy: sandbox.Policy{Unconfined: true}})
 	if !add("scratch directory", err, "", "set TMPDIR to a directory of yours with space") {
 		return findings

@@ -23,6 +23,7 @@ import (
 type host struct {
 	spawner guest.Spawner
 	maps    idMaps
+	limits  limiter
 	sweep   sync.Once // of what killed engines left in workspaces
 }
 
@@ -35,11 +36,14 @@ func (h *host) close() {
 type confined struct {
 	session *guest.Session
 	files   *files.Client
+	mu      sync.Mutex
+	first   *os.File // a connection to the file server nobody has taken yet
 	scratch string
-	write   []string // what the policy lets it write, but for private places
-	guarded []string // and what in there not
+	write   []string               // what the policy lets it write, but for private places
+	guarded map[string]os.FileInfo // and what in there not, as it was when it was made read-only
 	holds   []*guards.Hold
 	dir     *lockedDir // the scratch directory on this machine, where it has to be there
+	bounds  bounds
 }
 
 // confine makes the parts of a confined box, on the highest rung this machine
@@ -91,47 +95,108 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 			err = errors.Join(err, in.close())
 		}
 	}()
-	// The guest starts while its view is made up.
-	who := guest.Confinement{UID: user.uid, GID: user.gid, Mapped: user.foreign, Namespaces: true, NetworkOff: p.Network == sandbox.NetworkOff}
-	if in.session, err = b.backend.host.spawner.Spawn(b.backend.config.Guest, who); err != nil {
+	// Three things take their time, and are done at once: the guest's start, the
+	// making of its view, and the reservations in the work directory, which need
+	// to stand only before the first command.
+	var deny []string
+	var reserveErr error
+	var reserved sync.WaitGroup
+	reserved.Go(func() { deny, reserveErr = in.reserve(ctx, p) })
+	pl, err := b.view(ctx, in, spec, user)
+	reserved.Wait()
+	if err = errors.Join(err, reserveErr); err != nil {
 		return err
 	}
-	if p.DenyWrite, err = in.reserve(ctx, p); err != nil {
-		return err
+	guarded, err := pl.guards(deny)
+	if err == nil {
+		var locks []*os.File // a reservation outlasts a killed engine as long as its box
+		for _, h := range in.holds {
+			locks = append(locks, h.Lock())
+		}
+		err = in.session.Mount(guarded, locks...)
 	}
-	in.guarded = p.DenyWrite
-	pl, err := newPlan(p, who, user, b.info.Home)
 	if err != nil {
 		return err
 	}
-	defer pl.close()
-	pl.c.Size, pl.c.PIDs = spec.Resources.Disk, spec.Resources.PIDs
-	pl.c.Trees = len(pl.trees)
-	pass := pl.trees
-	for _, h := range in.holds { // a reservation outlasts a killed engine as long as its box
-		pass = append(pass, h.Lock())
-	}
-	if err = in.session.Confine(ctx, pl.c, pass); err != nil {
-		return err
-	}
+	in.guarded = identify(deny)
 	b.enter(in, user.uid, p.Access(b.info.WorkDir).Read)
 	b.info.Enforcement = in.enforcement(&p, spec.Resources)
 	return nil
 }
 
+// view starts the guest and has it make the box's view. The plan it returns is
+// closed.
+func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user boxUser) (*plan, error) {
+	p := spec.Policy
+	who := guest.Confinement{UID: user.uid, GID: user.gid, Mapped: user.foreign, Namespaces: true, NetworkOff: p.Network == sandbox.NetworkOff}
+	var pl *plan
+	var planErr error
+	var planned sync.WaitGroup
+	planned.Go(func() { pl, planErr = newPlan(p, who, user, b.info.Home) })
+	var err error
+	in.session, err = b.backend.host.spawner.Spawn(b.backend.config.Guest, who)
+	planned.Wait()
+	if planErr == nil {
+		defer pl.close()
+	}
+	if err = errors.Join(err, planErr); err != nil {
+		return nil, err
+	}
+	if in.bounds, err = b.backend.bound(b.info.ID, spec.Resources, slices.Contains(p.BestEffort, sandbox.ClauseResources)); err != nil {
+		return nil, err
+	}
+	defer in.bounds.sent()
+	ours, theirs, err := files.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	in.first = ours
+	pl.c.Files, pl.c.Trees = true, len(pl.trees)
+	pass := append([]*os.File{theirs}, in.bounds.apply(&pl.c, spec.Resources)...)
+	return pl, in.session.Confine(ctx, pl.c, append(pass, pl.trees...))
+}
+
 // enter makes in what holds the box. A work directory that cannot be seen in it
 // gives way to the scratch directory.
 func (b *box) enter(in *confined, uid int, visible bool) {
-	in.files = files.NewClient(func(context.Context) (*os.File, error) { return in.session.Dial() })
+	in.files = files.NewClient(in.dial)
 	b.inside, b.files = in, in.files
-	b.info.ScratchDir, b.info.UID = in.scratch, uid
+	b.info.ScratchDir, b.info.UID, b.info.Rung = in.scratch, uid, sandbox.RungNamespaces
+	if in.dir != nil {
+		b.info.Rung = sandbox.RungLandlock
+	}
 	if !visible {
 		b.info.WorkDir = in.scratch
 	}
 }
 
-// reserve makes, as empty directories, what is guarded and missing, so that
-// there is something to guard. It returns what is to be made read-only. What
+// dial opens a connection to the box's file server; the first one is open since
+// the guest began.
+func (in *confined) dial(context.Context) (*os.File, error) {
+	in.mu.Lock()
+	first := in.first
+	in.first = nil
+	in.mu.Unlock()
+	if first != nil {
+		return first, nil
+	}
+	return in.session.Dial()
+}
+
+// identify remembers which files the names are of now.
+func identify(names []string) map[string]os.FileInfo {
+	were := map[string]os.FileInfo{}
+	for _, name := range names {
+		if info, err := os.Lstat(name); err == nil {
+			were[name] = info
+		}
+	}
+	return were
+}
+
+// reserve makes what is guarded and missing, empty or inert, so that there is
+// something to guard. It returns what is to be made read-only. What
 // exists is asked for too: it may be another session's reservation.
 func (in *confined) reserve(ctx context.Context, p sandbox.Policy) ([]string, error) {
 	var deny []string
@@ -197,8 +262,14 @@ func (in *confined) close() error {
 	if in.files != nil {
 		errs = append(errs, in.files.Close())
 	}
+	if in.first != nil {
+		in.first.Close()
+	}
 	if in.session != nil {
 		errs = append(errs, in.session.Close())
+	}
+	if in.bounds.group != nil {
+		errs = append(errs, in.bounds.group.Close())
 	}
 	if in.dir != nil {
 		errs = append(errs, in.dir.remove())
@@ -215,8 +286,15 @@ func (in *confined) close() error {
 func (in *confined) futureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error) {
 	var list []sandbox.FutureInput
 	all := true
+	var kept []string
+	for name, was := range in.guarded {
+		// What the host has replaced lost its mount with the file: it is looked at.
+		if is, err := os.Lstat(name); err == nil && os.SameFile(was, is) {
+			kept = append(kept, name)
+		}
+	}
 	for _, root := range in.write {
-		found, complete, err := guards.Scan(ctx, root, since, guards.ScanOptions{Guarded: in.guarded})
+		found, complete, err := guards.Scan(ctx, root, since, guards.ScanOptions{Guarded: kept})
 		if err != nil {
 			return list, false, err
 		}
@@ -233,13 +311,12 @@ func (in *confined) enforcement(p *sandbox.Policy, r sandbox.Resources) sandbox.
 	if p.Network == sandbox.NetworkHost {
 		network.Mechanism = "the host's, as the policy says; host sockets hidden"
 	}
-	resources := sandbox.Clause{Clause: sandbox.ClauseResources, State: sandbox.Partial, Mechanism: "tmpfs size, process limit", Why: "memory and cpu need a control group"}
 	return sandbox.Enforcement{
 		files, network,
 		{Clause: sandbox.ClauseGuards, State: sandbox.Enforced, Mechanism: "read-only and pinned mounts"},
 		{Clause: sandbox.ClauseProcesses, State: sandbox.Enforced, Mechanism: "pid namespaces"},
 		{Clause: sandbox.ClauseSyscalls, State: sandbox.Enforced, Mechanism: "seccomp, no capabilities, no_new_privs"},
-		resources,
+		in.bounds.clause(ownBounds(r)...),
 		{Clause: sandbox.ClauseKill, State: sandbox.Enforced, Mechanism: "pid namespaces"},
 	}
 }

@@ -72,11 +72,12 @@ func TestRefusals(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"the zero policy": {func(s *sandbox.Spec) { s.Policy = sandbox.Policy{} }, sandbox.ErrPolicy, "--policy open"},
-		"sealed":          {func(s *sandbox.Spec) { s.Policy = sandbox.Policy{Name: "sealed"} }, sandbox.ErrPolicy, `"sealed"`},
-		"best effort": {func(s *sandbox.Spec) {
-			s.Policy = sandbox.Policy{Name: "p", BestEffort: []sandbox.ClauseName{sandbox.ClauseFiles}}
-		}, sandbox.ErrPolicy, ""},
+		"an unknown network": {func(s *sandbox.Spec) { s.Policy = sandbox.Policy{Name: "p", Network: "example.com"} }, sandbox.ErrPolicy, `"example.com"`},
+		"watch":              {func(s *sandbox.Spec) { s.Policy = sandbox.Policy{Name: "p", Watch: []string{"/"}} }, sandbox.ErrPolicy, "watch"},
+		"write what is secret": {func(s *sandbox.Spec) {
+			dir := "/usr/share" // exists, as does what is in it
+			s.Policy = sandbox.Policy{Name: "p", Read: []string{"/"}, Write: []string{dir + "/doc"}, DenyRead: []string{dir}}
+		}, sandbox.ErrPolicy, "secret"},
 		"memory":           {func(s *sandbox.Spec) { s.Resources.Memory = 1 << 30 }, sandbox.ErrPolicy, "resource"},
 		"mounts":           {func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Source: "/", Target: "/m"}} }, sandbox.ErrUnsupported, "mount"},
 		"image":            {func(s *sandbox.Spec) { s.Image = "debian" }, sandbox.ErrUnsupported, "debian"},

@@ -33,6 +33,7 @@ type plan struct {
 	home   string
 	c      guest.Confinement
 	trees  []*os.File // opened here, as the box's user may not reach them
+	mapped []string   // where what root owns is shown as the box user's
 }
 
 // newPlan makes the plan of the mounts. Write trees, and what is to be made in
@@ -42,11 +43,9 @@ func newPlan(p sandbox.Policy, who guest.Confinement, user boxUser, home string)
 	pl.c.Base, pl.c.Scratch = slices.Contains(p.Read, "/"), scratchInside
 	err := errors.Join(pl.reads(), pl.writes())
 	if err == nil {
-		err = pl.guards()
-	}
-	if err == nil {
 		err = pl.hides()
 	}
+	pl.account()
 	if err != nil {
 		pl.close()
 		return nil, err
@@ -105,11 +104,12 @@ func (pl *plan) reads() error {
 		}
 		m := guest.Mount{Kind: guest.MountBind, Source: name, Target: name, Optional: true}
 		if pl.user.foreign {
-			if err := pl.tree(&m, closed); err != nil {
+			if err := pl.tree(&m, closed && owner(st) == 0); err != nil {
 				return err
 			}
 		}
 		done = append(done, name)
+		pl.reach(name)
 		pl.c.Read = append(pl.c.Read, name)
 		pl.c.Mounts = append(pl.c.Mounts, m)
 	}
@@ -131,10 +131,33 @@ func (pl *plan) writes() error {
 				return err
 			}
 		}
+		pl.reach(name)
 		pl.c.Mounts = append(pl.c.Mounts, m)
 		pl.c.Write = append(pl.c.Write, name)
 	}
 	return nil
+}
+
+// reach makes the way to a place that is mounted where the box's user could not
+// go it: the first directory that is closed to him is an empty one inside, in
+// which the rest of the way is made.
+func (pl *plan) reach(name string) {
+	if !pl.user.foreign || !pl.c.Base {
+		return
+	}
+	for _, dir := range between("/", name) {
+		shown := slices.ContainsFunc(pl.mapped, func(tree string) bool { return within(dir, tree) })
+		made := private(dir)
+		for _, m := range pl.c.Mounts {
+			if within(dir, m.Target) {
+				made = m.Kind == guest.MountDir
+			}
+		}
+		if !made && !pl.user.enters(dir, shown) {
+			pl.c.Mounts = append(pl.c.Mounts, guest.Mount{Kind: guest.MountDir, Target: dir})
+			return
+		}
+	}
 }
 
 // tree opens the source of a mount here; mapped, what root owns in it is the
@@ -156,13 +179,15 @@ func (pl *plan) tree(m *guest.Mount, mapped bool) error {
 		}
 		return nil // unreadable inside, as it is for that user
 	}
+	pl.mapped = append(pl.mapped, m.Target)
 	return nil
 }
 
-// guards makes what must not be written read-only, and pins every directory
-// between it and the writable tree it is in: nothing of it can be moved away.
-func (pl *plan) guards() error {
-	deny := slices.Clone(pl.policy.DenyWrite)
+// guards makes what must not be written, and exists, read-only, and pins every
+// directory between it and the writable tree it is in: nothing of it can be
+// moved away.
+func (pl *plan) guards(deny []string) (mounts []guest.Mount, err error) {
+	deny = slices.Clone(deny)
 	slices.SortFunc(deny, byDepth)
 	pinned := map[string]bool{}
 	for _, name := range slices.Compact(deny) {
@@ -172,23 +197,23 @@ func (pl *plan) guards() error {
 		}
 		st, err := os.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-			return fmt.Errorf("%s: what must not be made there was not reserved: %w", name, sandbox.ErrPolicy)
+			return nil, fmt.Errorf("%s: what must not be made there was not reserved: %w", name, sandbox.ErrPolicy)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if st.Mode()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("%s is guarded and a symbolic link: replace it by what it leads to, or open the guard: %w", name, sandbox.ErrPolicy)
+			return nil, fmt.Errorf("%s is guarded and a symbolic link: replace it by what it leads to, or open the guard: %w", name, sandbox.ErrPolicy)
 		}
 		for _, dir := range between(root, name) {
 			if !pinned[dir] {
 				pinned[dir] = true
-				pl.c.Mounts = append(pl.c.Mounts, guest.Mount{Kind: guest.MountSelf, Target: dir, Write: true})
+				mounts = append(mounts, guest.Mount{Kind: guest.MountSelf, Target: dir, Write: true})
 			}
 		}
-		pl.c.Mounts = append(pl.c.Mounts, guest.Mount{Kind: guest.MountSelf, Target: name})
+		mounts = append(mounts, guest.Mount{Kind: guest.MountSelf, Target: name})
 	}
-	return nil
+	return mounts, nil
 }
 
 // writable returns the writable tree a path is in.

@@ -36,6 +36,7 @@ type process struct {
 	grace time.Duration
 	keep  bool
 	stdin *os.File // our end of a pipe, or nil
+	meter meter    // nil where nothing measures
 	out   []*stream
 
 	exited chan struct{} // closed when the main process has ended
@@ -152,7 +153,10 @@ func (p *process) supervise(ctx context.Context, run guest.Command, files [3]*os
 			return err
 		}
 		p.sup = sup
-		p.pid, err = sup.Start(ctx, run, files)
+		p.meter = p.box.inside.meter()
+		if p.pid, err = sup.Start(ctx, run, files); err != nil && p.meter != nil {
+			p.meter.stop()
+		}
 		return explain(run, err)
 	}
 	sup, spare, err := p.box.spare.take()
@@ -266,8 +270,22 @@ func (p *process) finish(err error) {
 	case <-p.ended:
 	default:
 		p.exit.Usage.Wall = time.Since(p.began)
+		if p.meter != nil {
+			p.measure()
+		}
 		p.err = err
 		close(p.ended)
+	}
+}
+
+// measure notes the peak and, where the command failed, the limit that was hit
+// meanwhile.
+func (p *process) measure() {
+	memory, limit := p.meter.read()
+	p.meter.stop()
+	p.exit.Usage.MaxMemory = memory
+	if p.exit.Code != 0 {
+		p.exit.Limit = limit
 	}
 }
 

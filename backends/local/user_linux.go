@@ -3,7 +3,10 @@ package local
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -105,22 +108,55 @@ func openTree(name string) (*os.File, error) {
 	return os.NewFile(uintptr(tree), name), nil
 }
 
-// makePrivate makes a directory of the box's own, with its parents.
+// enters tells whether the mode of a directory lets the user pass through it;
+// mapped, what root owns is shown as his, and what he owns as nobody's.
+func (u boxUser) enters(dir string, mapped bool) bool {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	sys, bit := st.Sys().(*syscall.Stat_t), os.FileMode(0o001)
+	uid, gid := u.uid, u.gid
+	if mapped {
+		uid, gid = 0, 0
+	}
+	switch {
+	case int(sys.Uid) == uid:
+		bit = 0o100
+	case int(sys.Gid) == gid:
+		bit = 0o010
+	}
+	return st.Mode().Perm()&bit != 0
+}
+
+// makePrivate makes a directory of the box's own, with its parents. What root
+// makes in a directory of the box's user is that user's.
 func makePrivate(name string, u boxUser) error {
-	if err := os.MkdirAll(name, 0o700); err != nil {
+	var missing []string
+	for dir := name; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append(missing, dir)
+	}
+	for _, dir := range slices.Backward(missing) {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("private directory: %w", err)
+		}
+		parent, err := os.Stat(filepath.Dir(dir))
+		if err == nil && u.foreign && int(owner(parent)) == u.uid {
+			err = os.Lchown(dir, u.uid, u.gid)
+		}
+		if err != nil {
+			return fmt.Errorf("private directory: %w", err)
+		}
+	}
+	st, err := os.Stat(name)
+	if err == nil && !st.IsDir() {
+		err = &fs.PathError{Op: "mkdir", Path: name, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
 		return fmt.Errorf("private directory: %w", err)
 	}
-	if !u.foreign {
-		return nil
-	}
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err == nil && owner(st) == 0 {
-		return nil // shown as the box user's by its mount
-	}
-	return errors.Join(err)
+	return nil
 }

@@ -19,7 +19,17 @@ import (
 // says what that cannot keep. why is what stands against namespaces.
 func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupError) (err error) {
 	p := spec.Policy
-	e, err := b.wallEnforcement(p, spec.Resources, why)
+	in := &confined{write: p.Write}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, in.close())
+		}
+	}()
+	if in.bounds, err = b.backend.bound(b.info.ID, spec.Resources, slices.Contains(p.BestEffort, sandbox.ClauseResources)); err != nil {
+		return err
+	}
+	defer in.bounds.sent()
+	e, err := b.wallEnforcement(p, in.bounds.wall(spec.Resources), why)
 	if err != nil {
 		return err
 	}
@@ -34,12 +44,6 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 			user = owner
 		}
 	}
-	in := &confined{write: p.Write}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, in.close())
-		}
-	}()
 	if in.dir, err = b.backend.makeScratch(); err != nil {
 		return err
 	}
@@ -55,7 +59,7 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 	}
 	c := guest.Confinement{
 		UID: user.uid, GID: user.gid, Mapped: foreign, NetworkOff: p.Network == sandbox.NetworkOff,
-		Scratch: in.scratch, Read: []string{"/proc"}, Write: append(slices.Concat(p.Write, p.Private), in.scratch),
+		Groups: len(in.bounds.groups), Scratch: in.scratch, Read: []string{"/proc"}, Write: append(slices.Concat(p.Write, p.Private), in.scratch),
 	}
 	for _, r := range rules {
 		c.Read = append(c.Read, r.Path)
@@ -63,7 +67,7 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 	if in.session, err = b.backend.host.spawner.Spawn(b.backend.config.Guest, c); err != nil {
 		return err
 	}
-	if err = in.session.Confine(ctx, c, nil); err != nil {
+	if err = in.session.Confine(ctx, c, in.bounds.groups); err != nil {
 		return err
 	}
 	b.enter(in, user.uid, p.Access(b.info.WorkDir).Read)
@@ -74,7 +78,7 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 
 // wallEnforcement is what Landlock and seccomp keep of a policy; an error when
 // the policy does not leave the rest open.
-func (b *box) wallEnforcement(p sandbox.Policy, r sandbox.Resources, why *guest.SetupError) (sandbox.Enforcement, error) {
+func (b *box) wallEnforcement(p sandbox.Policy, resources sandbox.Clause, why *guest.SetupError) (sandbox.Enforcement, error) {
 	abi := guest.LandlockABI()
 	if abi == 0 {
 		return nil, fmt.Errorf("neither namespaces nor Landlock are to be had: %w", sandbox.ErrPolicy)
@@ -93,7 +97,7 @@ func (b *box) wallEnforcement(p sandbox.Policy, r sandbox.Resources, why *guest.
 		{Clause: sandbox.ClauseGuards, State: sandbox.Unsupported, Why: none},
 		{Clause: sandbox.ClauseProcesses, State: sandbox.Partial, Mechanism: wall + " signal scope", Why: none},
 		{Clause: sandbox.ClauseSyscalls, State: sandbox.Enforced, Mechanism: "seccomp, no capabilities, no_new_privs"},
-		{Clause: sandbox.ClauseResources, State: sandbox.Unsupported, Why: none},
+		resources,
 		{Clause: sandbox.ClauseKill, State: sandbox.Enforced, Mechanism: "subreaper"},
 	}
 	if p.Network == sandbox.NetworkOff {
@@ -107,9 +111,12 @@ func (b *box) wallEnforcement(p sandbox.Policy, r sandbox.Resources, why *guest.
 	}
 	var open []string
 	for _, c := range e {
-		if c.State != sandbox.Enforced && !slices.Contains(p.BestEffort, c.Clause) &&
-			!(c.Clause == sandbox.ClauseResources && r == sandbox.Resources{}) {
-			open = append(open, string(c.Clause))
+		if c.State != sandbox.Enforced && !slices.Contains(p.BestEffort, c.Clause) {
+			name := string(c.Clause)
+			if c.Clause == sandbox.ClauseResources {
+				name += " (" + c.Why + ")"
+			}
+			open = append(open, name)
 		}
 	}
 	if len(open) > 0 {

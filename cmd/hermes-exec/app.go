@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-exec/hermes-exec/registry/tools"
 	"github.com/hermes-exec/hermes-exec/registry/tools/web"
 	"github.com/hermes-exec/hermes-exec/sandbox"
+	"github.com/hermes-exec/hermes-exec/sandbox/policy"
 )
 
 // globalFlags are the flags every command takes.
@@ -43,6 +44,7 @@ type app struct {
 	log        *slog.Logger
 	debugTools bool
 	backends   map[string]sandbox.Backend
+	policyEnv  []string // what the session's policy sets
 	engine     *engine.Engine
 }
 
@@ -96,7 +98,7 @@ func (a *app) start() (*engine.Engine, error) {
 	e, err := engine.New(engine.Config{
 		Backends: a.backends,
 		Backend:  first(a.flags.backend, a.cfg.Terminal.Backend),
-		Tools: toolsOf(tools.Config{
+		Tools: a.toolsOf(tools.Config{
 			MaxReadChars: a.cfg.FileReadMaxChars,
 			MaxLines:     a.cfg.ToolOutput.MaxLines, MaxLineLength: a.cfg.ToolOutput.MaxLineLength,
 			MaxOutputBytes: a.cfg.ToolOutput.MaxBytes,
@@ -191,16 +193,27 @@ func (a *app) open(ctx context.Context, quiet bool, tool string) (*engine.Sessio
 	if err != nil {
 		return nil, err
 	}
-	p, env, err := a.policyOf(a.policyName(tool), dir)
+	name := a.policyName(tool)
+	p, env, err := a.policyOf(name, dir)
 	if err != nil {
 		return nil, err
 	}
+	a.policyEnv = env
 	s, err := e.Open(ctx, engine.Task{
 		WorkDir: dir,
 		Policy:  p,
-		Env:     append(env, a.flags.env...),
-		Tools:   a.grant(),
-		Caller:  registry.Shell,
+		Explain: func(path string) string { // only when something was denied
+			plan, err := policy.Make(name, a.policyContext(dir))
+			if err != nil {
+				return ""
+			}
+			return plan.Explain(path).Hint
+		},
+		Resources: a.resources(p),
+
+		Env:    append(env, a.flags.env...),
+		Tools:  a.grant(),
+		Caller: registry.Shell,
 	})
 	if err != nil {
 		return nil, err

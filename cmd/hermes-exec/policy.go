@@ -12,10 +12,12 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox/policy"
 )
 
-// defaultPolicy names the policy of a mode for which none is set. "" is unset:
-// the run is not confined, and says so.
+// defaultPolicy names the policy of a mode for which none is set.
 func defaultPolicy(mode string) string {
-	return ""
+	if engine.Mode(mode) == engine.Strict {
+		return policy.Sealed
+	}
+	return policy.Workspace
 }
 
 // policyName is what the flag, the configuration or the mode asks for. tool is

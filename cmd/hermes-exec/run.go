@@ -95,6 +95,9 @@ func (a *app) run(ctx context.Context, f runFlags, inline bool, args []string) e
 	if r.StderrLost != nil { // saying so there might block
 		return exitCode(cmp.Or(resultCode(r), exitInternal))
 	}
+	if !f.quiet && !asJSON {
+		a.aftermath(r)
+	}
 	var shown error
 	switch {
 	case asJSON && errors.Is(err, engine.ErrNoCode):
@@ -195,6 +198,25 @@ func parseTimeout(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("--timeout %q: want a positive number of seconds, or a duration such as 90s or 5m", s)
 	}
 	return d, nil
+}
+
+// aftermath says what the policy kept the script from, and what it left that
+// runs later.
+func (a *app) aftermath(r engine.Result) {
+	for _, d := range r.Denials {
+		fmt.Fprintln(a.stderr, paint(a.stderr, yellow, fmt.Sprintf("hermes-exec: denied: %s (%s); to allow it: %s", d.What, d.Clause, d.Hint)))
+	}
+	const shown = 5
+	for i, f := range r.FutureInputs {
+		if i == shown {
+			a.warn(fmt.Sprintf("%d more files will be run or trusted later (--json lists them)", len(r.FutureInputs)-shown))
+			break
+		}
+		a.warn(fmt.Sprintf("changed, and used later: %q: %s", f.Path, f.Why))
+	}
+	if r.FutureInputsComplete != nil && !*r.FutureInputsComplete {
+		a.warn("not everything could be looked through for files that will be run or trusted later")
+	}
 }
 
 // summary says on a terminal how the run ended; elsewhere only what the

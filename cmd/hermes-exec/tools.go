@@ -57,7 +57,11 @@ func toolsListCommand(a *app) *cobra.Command {
 				}
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Name, r.Toolset, may, r.Doc)
 			}
-			return w.Flush()
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.stdout, "\nhermes_tools has besides: sandbox() (what a script may do, free of charge), json_parse, shell_quote, retry, aio")
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

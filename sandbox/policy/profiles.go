@@ -45,7 +45,21 @@ func (b *builder) workspace() {
 		"GOCACHE="+filepath.Join(b.private, "go-build"),
 		"PIP_CACHE_DIR="+filepath.Join(b.private, "pip"),
 		"npm_config_cache="+filepath.Join(b.private, "npm"),
+		"YARN_GLOBAL_FOLDER="+filepath.Join(b.private, "yarn"),
+		"BUN_INSTALL_CACHE_DIR="+filepath.Join(b.private, "bun"),
+		"MPLCONFIGDIR="+filepath.Join(b.private, "matplotlib"),
 	)
+	if getenv(b.c.Environ, "XDG_RUNTIME_DIR") != "" {
+		b.env = append(b.env, "XDG_RUNTIME_DIR=") // below /run, of which a box has its own
+	}
+	// Browsers are kept in the cache but installed: to be read where they are.
+	if dir := filepath.Join(b.c.Home, ".cache", "ms-playwright"); b.links.exists(dir) {
+		b.env = append(b.env, "PLAYWRIGHT_BROWSERS_PATH="+dir)
+	}
+	if !b.open["git"] && !b.links.exists(filepath.Join(b.workdir, ".git", "HEAD")) {
+		// go takes the reservation of .git for a repository and fails to ask it.
+		b.env = append(b.env, "GOFLAGS=-buildvcs=false")
+	}
 	b.privateTemp()
 }
 

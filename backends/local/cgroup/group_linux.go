@@ -29,6 +29,7 @@ const maxName = 40
 type Group struct {
 	members []*member // one a directory, at most four
 	kept    []Control // the limits set
+	memory  int64     // the one on it, bytes
 
 	mu     sync.Mutex
 	killed bool
@@ -60,7 +61,7 @@ func (h Host) New(name string, r sandbox.Resources, kill bool) (_ *Group, err er
 			return nil, c.refusal()
 		}
 	}
-	g := &Group{}
+	g := &Group{memory: r.Memory}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.Close())
@@ -71,7 +72,7 @@ func (h Host) New(name string, r sandbox.Resources, kill bool) (_ *Group, err er
 		c := h.Control(l)
 		m, err := g.in(c.Dir, c.Version, prefix)
 		if err != nil {
-			return nil, fmt.Errorf("cgroup: %s limit: %w", l, err)
+			return nil, fmt.Errorf("%s limit: %w: %w", l, sandbox.ErrPolicy, err)
 		}
 		if err := m.set(l, r); err != nil {
 			return nil, fmt.Errorf("%s limit: %w: %w", l, sandbox.ErrPolicy, err)

@@ -33,8 +33,13 @@ type Mark struct {
 
 // counters are a group's, which never go down.
 type counters struct {
-	oom, full, pids, cpu, throttled int64
-	peak                            int64
+	oom, pids, cpu, throttled int64
+
+	peak int64 // bytes
+	// How often the memory limit was reached. Version 1 has no count that every
+	// kernel keeps, but a peak that begins anew: there whether it is near.
+	full int64
+	near bool
 }
 
 // Mark marks this moment. Every Mark is to be ended.
@@ -65,7 +70,7 @@ func (m *Mark) End() {
 func (m *Mark) Since() (Usage, sandbox.Limit) {
 	now, limit := m.group.count(), sandbox.Limit("")
 	switch {
-	case now.oom > m.at.oom && now.full > m.at.full: // not because the machine was short of it
+	case now.oom > m.at.oom && (now.full > m.at.full || now.near): // not because the machine was short of it
 		limit = sandbox.LimitMemory
 	case now.pids > m.at.pids:
 		limit = sandbox.LimitPIDs
@@ -91,10 +96,8 @@ func (g *Group) count() (c counters) {
 			c.cpu = 1000 * field(m.dir, "cpu.stat", "usage_usec")
 		case k.Version == 1:
 			c.oom = field(m.dir, "memory.oom_control", "oom_kill")
-			swap, _ := readNumber(m.dir, "memory.memsw.failcnt")
-			c.full, _ = readNumber(m.dir, "memory.failcnt")
-			c.full += swap
 			c.peak, _ = readNumber(m.dir, "memory.max_usage_in_bytes")
+			c.near = c.peak > g.memory/8*7
 		default:
 			c.oom = field(m.dir, "memory.events", "oom_kill")
 			c.full = field(m.dir, "memory.events", "max")

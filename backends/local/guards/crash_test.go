@@ -5,10 +5,14 @@ package guards
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,14 +22,20 @@ import (
 func TestMain(m *testing.M) {
 	if dir, root := os.Getenv("GUARDS_TEST_STORE"), os.Getenv("GUARDS_TEST_ROOT"); dir != "" {
 		fmt.Println("started")
-		for s := (Store{dir}); ; {
+		for s := (Store{Dir: dir, named: os.Getenv("GUARDS_TEST_NAMED") != ""}); ; {
 			h, err := s.Hold(context.Background(), root, usual)
 			if err != nil {
 				fmt.Println(err)
 				os.Exit(1)
 			}
 			for _, p := range h.Paths() {
-				if _, err := os.Lstat(p); err != nil {
+				text, isFile := inert[strings.TrimPrefix(p, root+"/")]
+				if !isFile {
+					_, err = os.Lstat(p)
+				} else if got, err2 := os.ReadFile(p); err2 != nil || string(got) != text {
+					err = fmt.Errorf("%s: %q, %v", p, got, err2)
+				}
+				if err != nil {
 					fmt.Println(err)
 					os.Exit(1)
 				}
@@ -40,8 +50,14 @@ func TestMain(m *testing.M) {
 }
 
 // Engines that hold and release in a loop are killed at random instants, while
-// others go on in the same workspace: a sweep leaves nothing.
+// others go on in the same workspace: a sweep leaves nothing. Nobody ever sees
+// a file that is not complete.
 func TestKilledAtAnyInstant(t *testing.T) {
+	t.Run("nameless", func(t *testing.T) { killedAtAnyInstant(t) })
+	t.Run("named", func(t *testing.T) { killedAtAnyInstant(t, "GUARDS_TEST_NAMED=1") })
+}
+
+func killedAtAnyInstant(t *testing.T, env ...string) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +68,26 @@ func TestKilledAtAnyInstant(t *testing.T) {
 	if testing.Short() {
 		rounds = 5
 	}
+	stop := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() { // as a git on the host
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for name, text := range inert {
+				got, err := os.ReadFile(filepath.Join(root, name))
+				if err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && string(got) != text {
+					t.Errorf("%s: %q, %v", name, got, err)
+					return
+				}
+			}
+		}
+	})
+	defer watch.Wait()
+	defer close(stop)
 	left := 0
 	for range rounds {
 		var wg sync.WaitGroup
@@ -59,6 +95,7 @@ func TestKilledAtAnyInstant(t *testing.T) {
 			wg.Go(func() {
 				cmd := exec.Command(self)
 				cmd.Env = append(os.Environ(), "GUARDS_TEST_STORE="+s.Dir, "GUARDS_TEST_ROOT="+root)
+				cmd.Env = append(cmd.Env, env...)
 				out, err := cmd.StdoutPipe()
 				if err == nil {
 					err = cmd.Start()

@@ -41,7 +41,8 @@ type Hold struct {
 	reserved []string
 	existing []Found
 	skipped  []Skipped
-	pins     []int // shared locks on the directories, for other users' engines
+	pins     []int // shared locks on them, for other users' engines
+	named    bool  // as in the store
 
 	mu       sync.Mutex
 	released bool
@@ -80,7 +81,7 @@ func (s Store) hold(ctx context.Context, root string, names []string) (*Hold, er
 		unix.Close(dir)
 		return nil, err
 	}
-	h := &Hold{ledger: ledger{dir: dir, key: keyOf(n)}, name: root, root: fd, owner: n}
+	h := &Hold{ledger: ledger{dir: dir, key: keyOf(n)}, name: root, root: fd, owner: n, named: s.named}
 	unlock, err := h.gate(ctx, patience)
 	if err != nil {
 		h.close()
@@ -169,8 +170,8 @@ func fileType(mode uint32) fs.FileMode {
 }
 
 // Paths returns the places that are reserved, absolute and sorted. Each is an
-// empty directory that this session or another made. What somebody on the host
-// puts there meanwhile stays.
+// empty directory, or one of a few files that say nothing, that this session or
+// another made. What somebody on the host puts there meanwhile stays.
 func (h *Hold) Paths() []string { return slices.Clone(h.reserved) }
 
 // Existing returns the names where something is already.
@@ -184,10 +185,10 @@ func (h *Hold) Skipped() []Skipped { return slices.Clone(h.skipped) }
 // for a moment should have one. It is closed by Release.
 func (h *Hold) Lock() *os.File { return h.file }
 
-// Release gives up the share. The last one out removes the directories; kept
-// are those, absolute, in which somebody has put something, or that another
-// user's engine still uses. The box must be dead before. A second call does
-// nothing.
+// Release gives up the share. The last one out removes what was made; kept are
+// those, absolute, in which somebody has put something, files that somebody has
+// changed, linked or replaced, and what another user's engine still uses. The
+// box must be dead before. A second call does nothing.
 func (h *Hold) Release() (kept []string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -25,6 +25,16 @@ func TestJournalIsStrict(t *testing.T) {
 		head + "+ \"a\"\n= -1 2 3 \"a\"\n":    false,
 		head + "+ \"a\"\n= 1  2 3 \"a\"\n":    false,
 		head + "+ \"../a\"\n":                 false,
+		head + "= 1 2 3 \"a\" \".\\n\"\n":     true, // a file is not announced
+		head + "= 1 2 3 \"a\" \"\"\n":         true,
+		head + "= 1 2 3 \"a\" .\n":            false,
+		head + "= 1 2 3 \"a\"  \"\"\n":        false,
+		head + "= 1 2 3 \"a\" \"\" \n":        false,
+		head + "= 1 2 3 \"a\"\"\"\n":          false,
+		head + "= 1 2 3 \"../a\" \"\"\n":      false,
+		head + "~ \"a\"\n":                    true,
+		head + "~ \"a\"\n= 1 2 3 \"a\"\n":     false,
+		head + "~ \"../a\"\n":                 false,
 		head + "+ \"/a\"\n":                   false,
 		head + "+ \".\"\n":                    false,
 		head + "+ `a`\n":                      false,
@@ -43,7 +53,8 @@ func TestJournalIsStrict(t *testing.T) {
 }
 
 func FuzzJournal(f *testing.F) {
-	lines := appendMade(appendWant(appendWant(headLine("/w s/\xff\n"), ".git/x"), "é"), "é", identity{1, 1 << 63, -5})
+	lines := appendMade(appendWant(appendWant(headLine("/w s/\xff\n"), ".git/x"), "é"), "é", record{identity{1, 1 << 63, -5}, form{}})
+	lines = appendMade(appendTemp(lines, ".git/y z"), ".git/commondir", record{identity{5, 5, 5}, form{true, ".\n"}})
 	f.Add(lines)
 	f.Add(bytes.ReplaceAll(lines, []byte("5"), []byte("05")))
 	f.Add([]byte("hermes-exec guards 1 \"/\"\n+ \"a\"\n= 1 2 3 "))
@@ -64,13 +75,18 @@ func FuzzJournal(f *testing.F) {
 			t.Fatalf("head %q of %q", again, data)
 		}
 		for _, name := range j.deepestFirst() {
-			if checkName(name) != nil || !bytes.Contains(data[:size], appendWant(nil, name)) {
+			if checkName(name) != nil || !j.isFile(name) && !bytes.Contains(data[:size], appendWant(nil, name)) {
 				t.Fatalf("name %q of %q", name, data)
 			}
-			for _, id := range j.made[name] {
-				if !bytes.Contains(data[:size], appendMade(nil, name, id)) {
-					t.Fatalf("%v of %q", id, data)
+			for _, r := range j.made[name] {
+				if !bytes.Contains(data[:size], appendMade(nil, name, r)) {
+					t.Fatalf("%v of %q", r, data)
 				}
+			}
+		}
+		for name := range j.temps {
+			if checkName(name) != nil || !bytes.Contains(data[:size], appendTemp(nil, name)) {
+				t.Fatalf("temporary name %q of %q", name, data)
 			}
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -21,7 +22,7 @@ const (
 // errJournal tells that a journal is not one that this package wrote.
 var errJournal = errors.New("malformed journal")
 
-// identity tells a directory from a later one of the same name: file systems
+// identity tells a directory or file from a later one of the same name: file systems
 // give the number of a removed inode to the next.
 type identity struct {
 	dev, ino uint64
@@ -35,21 +36,33 @@ func (a identity) same(b identity) bool {
 // journal is what a workspace's journal says.
 type journal struct {
 	root    string
-	made    map[string][]identity // by name
-	pending map[string]bool       // announced, and not noted as made
+	made    map[string][]record // by name
+	pending map[string]bool     // directories announced, and not noted as made
+	temps   map[string]bool     // names that files may bear for a while
 }
 
-// ours reports whether n, found at name, is a directory of the journal.
-func (j *journal) ours(name string, n node) bool {
-	if !n.isDir() {
-		return false
+// record is what the journal knows of one reservation.
+type record struct {
+	identity
+	form
+}
+
+// ours returns, if n, found at name, is of the journal, as what it was made.
+func (j *journal) ours(name string, n node) (f form, ok bool) {
+	if !n.isDir() && !n.isFile() {
+		return form{}, false
 	}
-	for _, id := range j.made[name] {
-		if id.same(n.identity) {
-			return true
+	for _, r := range j.made[name] {
+		if r.same(n.identity) && r.file == n.isFile() {
+			return r.form, true
 		}
 	}
-	return j.pending[name] && n.marked()
+	return form{}, j.pending[name] && n.marked()
+}
+
+// isFile reports whether the journal reserved name by a file.
+func (j *journal) isFile(name string) bool {
+	return slices.ContainsFunc(j.made[name], func(r record) bool { return r.file })
 }
 
 func headLine(root string) []byte {
@@ -60,15 +73,23 @@ func appendWant(b []byte, name string) []byte {
 	return append(strconv.AppendQuote(append(b, "+ "...), name), '\n')
 }
 
-func appendMade(b []byte, name string, id identity) []byte {
-	b = fmt.Appendf(b, "= %d %d %d ", id.dev, id.ino, id.birth)
-	return append(strconv.AppendQuote(b, name), '\n')
+func appendTemp(b []byte, name string) []byte {
+	return append(strconv.AppendQuote(append(b, "~ "...), name), '\n')
+}
+
+func appendMade(b []byte, name string, r record) []byte {
+	b = fmt.Appendf(b, "= %d %d %d ", r.dev, r.ino, r.birth)
+	b = strconv.AppendQuote(b, name)
+	if r.file {
+		b = strconv.AppendQuote(append(b, ' '), r.content)
+	}
+	return append(b, '\n')
 }
 
 // parseJournal reads a journal. A last line without an end is one whose writer
 // was killed before it acted on it: size is the length without that.
 func parseJournal(data []byte) (j *journal, size int, err error) {
-	j = &journal{made: map[string][]identity{}, pending: map[string]bool{}}
+	j = &journal{made: map[string][]record{}, pending: map[string]bool{}, temps: map[string]bool{}}
 	if len(data) > maxJournal {
 		return nil, 0, fmt.Errorf("%w: longer than %d bytes", errJournal, maxJournal)
 	}
@@ -95,6 +116,10 @@ func (j *journal) line(line string) error {
 		j.pending[name] = true
 		return nil
 	}
+	if name, ok := cutQuoted(line, "~ "); ok && checkName(name) == nil {
+		j.temps[name] = true
+		return nil
+	}
 	fields := strings.SplitN(line, " ", 5)
 	if len(fields) != 5 || fields[0] != "=" {
 		return bad
@@ -102,14 +127,20 @@ func (j *journal) line(line string) error {
 	dev, err1 := strconv.ParseUint(fields[1], 10, 64)
 	ino, err2 := strconv.ParseUint(fields[2], 10, 64)
 	birth, err3 := strconv.ParseInt(fields[3], 10, 64)
-	name, ok := cutQuoted(fields[4], "")
-	id := identity{dev, ino, birth}
-	if err1 != nil || err2 != nil || err3 != nil || !ok || checkName(name) != nil || !j.pending[name] ||
-		string(appendMade(nil, name, id)) != line+"\n" {
+	quoted, err4 := strconv.QuotedPrefix(fields[4])
+	name, _ := strconv.Unquote(quoted)
+	r := record{identity: identity{dev, ino, birth}}
+	if err4 == nil {
+		r.content, r.file = cutQuoted(fields[4][len(quoted):], " ")
+	}
+	if err := errors.Join(err1, err2, err3, err4, checkName(name)); err != nil || !r.file && !j.pending[name] ||
+		string(appendMade(nil, name, r)) != line+"\n" {
 		return bad
 	}
-	delete(j.pending, name)
-	j.made[name] = append(j.made[name], id)
+	if !r.file {
+		delete(j.pending, name)
+	}
+	j.made[name] = append(j.made[name], r)
 	return nil
 }
 

@@ -22,7 +22,7 @@ func (h *Hold) reserve(j *journal, out, size int, names []string) error {
 	if err != nil {
 		return err
 	}
-	if err := h.make(t, out, size, missing, names); err != nil {
+	if err := h.make(t, &pen{out, size}, missing, names); err != nil {
 		return err
 	}
 	for _, name := range found {
@@ -35,7 +35,7 @@ func (h *Hold) reserve(j *journal, out, size int, names []string) error {
 }
 
 // survey returns what is missing, parents first, and which names are
-// directories. It notes the others.
+// directories or files. It notes the others.
 func (h *Hold) survey(t *tree, j *journal, names []string) (missing, found []string, err error) {
 	absent := map[string]bool{}
 	whole := map[string]bool{} // reserved, and with it all that is below
@@ -70,38 +70,53 @@ func (h *Hold) survey(t *tree, j *journal, names []string) (missing, found []str
 				continue
 			case at != name && n.isLink():
 				return nil, nil, &fs.PathError{Op: "reserve", Path: h.path(at), Err: ErrSymlink}
-			case !n.isDir():
+			case at != name || !n.isDir() && !n.isFile():
 				h.exists(at, n)
 				break steps
 			}
 			found = append(found, name)
-			whole[name] = j.ours(name, n) && t.empty(name)
+			f, ours := j.ours(name, n)
+			whole[name] = ours && t.untouched(name, f)
 		}
 		whole[name] = whole[name] || absent[name]
 	}
 	return missing, found, nil
 }
 
-// make makes directories: announced first, noted when made.
-func (h *Hold) make(t *tree, out, size int, missing, names []string) error {
-	if len(missing) == 0 {
-		return nil
+// pen is where a journal ends.
+type pen struct{ out, size int }
+
+func (p *pen) write(lines []byte) (err error) {
+	if len(lines) > 0 {
+		p.size, err = write(p.out, p.size, lines)
 	}
+	return err
+}
+
+// make makes directories, announced first and noted when made, and files, noted
+// before they get their names.
+func (h *Hold) make(t *tree, p *pen, missing, names []string) error {
+	forms := map[string]form{}
 	var lines []byte
 	for _, name := range missing {
-		lines = appendWant(lines, name)
+		if slices.Contains(names, name) {
+			forms[name] = h.formOf(t, name)
+		}
+		if !forms[name].file {
+			lines = appendWant(lines, name)
+		}
 	}
-	size, err := write(out, size, lines)
-	if err != nil {
+	if err := p.write(lines); err != nil {
 		return err
 	}
-	var all []made
+	var all []*made
 	defer func() {
 		for _, m := range all {
-			unix.Close(m.fd)
+			m.drop(t)
 		}
 	}()
 	var refused []string
+	var err error
 	lines = lines[:0]
 	for _, name := range missing {
 		if slices.Contains(refused, path.Dir(name)) {
@@ -109,24 +124,32 @@ func (h *Hold) make(t *tree, out, size int, missing, names []string) error {
 			continue
 		}
 		var m made
-		if m, err = h.mkdir(t, name); err == errRefused {
+		if f := forms[name]; f.file {
+			m, err = h.draft(t, name, f, func(temp string) error { return p.write(appendTemp(nil, temp)) })
+		} else {
+			m, err = h.mkdir(t, name)
+		}
+		if err == errRefused {
 			refused, err = append(refused, name), nil
 			continue
 		}
 		if err != nil {
 			break
 		}
-		all = append(all, m)
-		lines = appendMade(lines, name, m.identity)
+		all = append(all, &m)
+		lines = appendMade(lines, name, record{m.identity, m.form})
 	}
-	if _, err2 := write(out, size, lines); err == nil {
-		err = err2
-	}
-	if err != nil {
+	if err = errors.Join(err, p.write(lines)); err != nil {
 		return err
 	}
 	for _, m := range all {
-		unix.Fchmod(m.fd, m.mode&0o7777&^unix.S_ISVTX) // noted: it needs no mark any more
+		if m.file {
+			if err := h.publish(t, m); err != nil {
+				return err
+			}
+		} else {
+			unix.Fchmod(m.fd, m.mode&0o7777&^unix.S_ISVTX) // noted: it needs no mark any more
+		}
 		if !slices.Contains(names, m.name) {
 			continue
 		}
@@ -138,11 +161,13 @@ func (h *Hold) make(t *tree, out, size int, missing, names []string) error {
 	return nil
 }
 
-// made is a directory that was just made.
+// made is a directory or file that was just made.
 type made struct {
 	node
+	form
 	name string
 	fd   int
+	temp string // the name that a file bears before its own
 }
 
 // errRefused tells that nothing can be made in a place; it is noted already.
@@ -153,15 +178,8 @@ func (h *Hold) mkdir(t *tree, name string) (made, error) {
 	if err == nil {
 		err = unix.Mkdirat(parent, path.Base(name), 0o755|unix.S_ISVTX)
 	}
-	switch {
-	case err == nil:
-	case errors.Is(err, unix.EROFS), errors.Is(err, fs.ErrPermission):
-		h.refuse(t, name, err)
-		return made{}, errRefused
-	case errors.Is(err, fs.ErrExist), isGone(err):
-		return made{}, errAgain
-	default:
-		return made{}, &fs.PathError{Op: "mkdir", Path: h.path(name), Err: err}
+	if err != nil {
+		return made{}, h.notMade(t, name, err)
 	}
 	fd, err := unix.Openat(parent, path.Base(name), dirFlags, 0)
 	if err != nil {
@@ -171,7 +189,19 @@ func (h *Hold) mkdir(t *tree, name string) (made, error) {
 	if err != nil {
 		unix.Close(fd)
 	}
-	return made{n, name, fd}, err
+	return made{node: n, name: name, fd: fd}, err
+}
+
+// notMade says what to do when err is why name could not be made.
+func (h *Hold) notMade(t *tree, name string, err error) error {
+	switch {
+	case errors.Is(err, unix.EROFS), errors.Is(err, fs.ErrPermission):
+		h.refuse(t, name, err)
+		return errRefused
+	case errors.Is(err, fs.ErrExist), isGone(err):
+		return errAgain
+	}
+	return &fs.PathError{Op: "make", Path: h.path(name), Err: err}
 }
 
 // refuse notes that nothing can be made at name. What a script may not write
@@ -196,7 +226,7 @@ func (h *Hold) refuse(t *tree, name string, err error) {
 	h.skip(name, err)
 }
 
-// share holds on to a directory that is there already.
+// share holds on to a directory or file that is there already.
 func (h *Hold) share(t *tree, j *journal, name string) error {
 	n, err := t.stat(name)
 	if isGone(err) {
@@ -209,7 +239,14 @@ func (h *Hold) share(t *tree, j *journal, name string) error {
 	if err != nil {
 		return err
 	}
-	fd, err := unix.Openat(parent, path.Base(name), dirFlags, 0)
+	f, ours := j.ours(name, n)
+	if !ours && n.isFile() {
+		if f = h.formOf(t, name); !f.file || n.nlink != 1 {
+			h.exists(name, n) // nobody's reservation
+			return nil
+		}
+	}
+	fd, err := unix.Openat(parent, path.Base(name), f.openFlags(), 0)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		h.exists(name, n) // of another user, and not ours to look at
@@ -220,10 +257,15 @@ func (h *Hold) share(t *tree, j *journal, name string) error {
 		return err
 	}
 	defer unix.Close(fd)
+	untouched := f.untouched(fd)
+	if f.file && !untouched {
+		h.exists(name, n)
+		return nil
+	}
 	if err := h.pin(t, name, fd); err != nil {
 		return err
 	}
-	if none, err := empty(fd); j.ours(name, n) && none && err == nil {
+	if ours && untouched {
 		h.reserved = append(h.reserved, h.path(name))
 		return nil
 	}
@@ -232,7 +274,7 @@ func (h *Hold) share(t *tree, j *journal, name string) error {
 }
 
 // pin keeps a copy of fd, locked so that another user's engine does not remove
-// the directory, which must still be what bears the name.
+// what it is, which must still bear the name.
 func (h *Hold) pin(t *tree, name string, fd int) error {
 	locked, err := flock(fd, unix.LOCK_SH)
 	if err == nil && !locked {

@@ -22,9 +22,11 @@ type Store struct {
 	// box's view, since who can open its files can hold up other sessions.
 	// Default: hermes-exec-UID-guards in the directory for temporary files.
 	Dir string
+
+	named bool // files have names from the start, as where a file system wants that
 }
 
-// patience bounds the wait for others who make or remove directories in the
+// patience bounds the wait for others who make or remove reservations in the
 // same workspace, which takes them less than a millisecond.
 const patience = 10 * time.Second
 
@@ -70,7 +72,7 @@ type ledger struct {
 
 func keyOf(root node) string { return fmt.Sprintf("%x-%x", root.dev, root.ino) }
 
-// gate waits until nobody else makes or removes directories in the workspace.
+// gate waits until nobody else makes or removes reservations in the workspace.
 // With wait 0 it only tries: unlock is nil when it is somebody else's turn.
 func (l *ledger) gate(ctx context.Context, wait time.Duration) (unlock func(), err error) {
 	deadline := time.Now().Add(wait)

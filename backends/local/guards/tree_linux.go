@@ -54,9 +54,9 @@ func identify(dir int, name string) (node, error) {
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		var st unix.Stat_t
 		err := unix.Fstatat(dir, name, &st, flags)
-		return node{identity{st.Dev, st.Ino, 0}, st.Mode, st.Uid, st.Gid}, err
+		return node{identity{st.Dev, st.Ino, 0}, st.Mode, st.Uid, st.Gid, uint64(st.Nlink)}, err
 	}
-	n := node{identity{unix.Mkdev(x.Dev_major, x.Dev_minor), x.Ino, 0}, uint32(x.Mode), x.Uid, x.Gid}
+	n := node{identity{unix.Mkdev(x.Dev_major, x.Dev_minor), x.Ino, 0}, uint32(x.Mode), x.Uid, x.Gid, uint64(x.Nlink)}
 	if x.Mask&unix.STATX_BTIME != 0 {
 		n.birth = x.Btime.Sec*1e9 + int64(x.Btime.Nsec)
 	}

@@ -18,7 +18,7 @@ func identify(dir int, name string) (node, error) {
 	} else {
 		err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	}
-	return node{identity{uint64(st.Dev), uint64(st.Ino), 0}, uint32(st.Mode), st.Uid, st.Gid}, err
+	return node{identity{uint64(st.Dev), uint64(st.Ino), 0}, uint32(st.Mode), st.Uid, st.Gid, uint64(st.Nlink)}, err
 }
 
 func asOwner(_ node, f func() error) error { return f() }

@@ -24,9 +24,11 @@ type node struct {
 	identity
 	mode     uint32
 	uid, gid uint32
+	nlink    uint64
 }
 
 func (n node) isDir() bool  { return n.mode&unix.S_IFMT == unix.S_IFDIR }
+func (n node) isFile() bool { return n.mode&unix.S_IFMT == unix.S_IFREG }
 func (n node) isLink() bool { return n.mode&unix.S_IFMT == unix.S_IFLNK }
 
 // marked reports whether n is a directory as mkdir left it in reserve.
@@ -87,19 +89,18 @@ func (t *tree) stat(name string) (node, error) {
 	return n, err
 }
 
-// empty reports whether the directory name is certainly empty.
-func (t *tree) empty(name string) bool {
+// untouched reports whether the reservation name is certainly as it was made.
+func (t *tree) untouched(name string, f form) bool {
 	parent, err := t.dir(path.Dir(name))
 	if err != nil {
 		return false
 	}
-	fd, err := unix.Openat(parent, path.Base(name), dirFlags, 0)
+	fd, err := unix.Openat(parent, path.Base(name), f.openFlags(), 0)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
-	none, err := empty(fd)
-	return none && err == nil
+	return f.untouched(fd)
 }
 
 // openRoot opens a workspace's root, which is a real path.
