@@ -13,8 +13,8 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// Check implements sandbox.Backend: it looks at what boxes need and runs one
-// command.
+// Check implements sandbox.Backend: it looks at what boxes need, and runs one
+// command in an open box and one in a confined box.
 func (b *Backend) Check(ctx context.Context) []sandbox.Finding {
 	findings := []sandbox.Finding{{
 		Severity: sandbox.OK, Subject: "operating system", Detail: runtime.GOOS + "/" + runtime.GOARCH,
@@ -48,7 +48,7 @@ func (b *Backend) Check(ctx context.Context) []sandbox.Finding {
 	if err := box.Close(ctx); err != nil {
 		add("scratch directory", err, "", "")
 	}
-	return findings
+	return append(findings, b.checkConfined(ctx)...)
 }
 
 func program(guest string) string {

@@ -22,12 +22,14 @@ import (
 // host is what a backend keeps to confine boxes.
 type host struct {
 	spawner guest.Spawner
+	waiting waiting
 	maps    idMaps
 	limits  limiter
 	sweep   sync.Once // of what killed engines left in workspaces
 }
 
 func (h *host) close() {
+	h.waiting.close()
 	h.spawner.Close()
 	h.maps.close()
 }
@@ -134,7 +136,12 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	var planned sync.WaitGroup
 	planned.Go(func() { pl, planErr = newPlan(p, who, user, b.info.Home) })
 	var err error
-	in.session, err = b.backend.host.spawner.Spawn(b.backend.config.Guest, who)
+	host, program := &b.backend.host, b.backend.config.Guest
+	in.session = host.waiting.take(who)
+	waited := in.session != nil
+	if !waited {
+		in.session, err = host.spawner.Spawn(program, who)
+	}
 	planned.Wait()
 	if planErr == nil {
 		defer pl.close()
@@ -146,6 +153,7 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 		return nil, err
 	}
 	defer in.bounds.sent()
+	defer host.waiting.again(&host.spawner, program, who)
 	ours, theirs, err := files.Pair()
 	if err != nil {
 		return nil, err
@@ -154,7 +162,14 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	in.first = ours
 	pl.c.Files, pl.c.Trees = true, len(pl.trees)
 	pass := append([]*os.File{theirs}, in.bounds.apply(&pl.c, spec.Resources)...)
-	return pl, in.session.Confine(ctx, pl.c, append(pass, pl.trees...))
+	pass = append(pass, pl.trees...)
+	err = in.session.Confine(ctx, pl.c, pass)
+	if waited && errors.Is(err, guest.ErrGone) { // somebody has ended it while it waited
+		if in.session, err = host.spawner.Spawn(program, who); err == nil {
+			err = in.session.Confine(ctx, pl.c, pass)
+		}
+	}
+	return pl, err
 }
 
 // enter makes in what holds the box. A work directory that cannot be seen in it

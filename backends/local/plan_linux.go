@@ -230,6 +230,10 @@ func (pl *plan) writable(name string) (root string, ok bool) {
 func (pl *plan) hides() error {
 	var hide []string
 	for _, name := range pl.policy.DenyRead {
+		var st unix.Stat_t // most are not there, and this says so at once
+		if unix.Lstat(name, &st) != nil {
+			continue
+		}
 		real, err := filepath.EvalSymlinks(name)
 		if err != nil {
 			continue // nothing there

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -130,33 +130,45 @@ func (u boxUser) enters(dir string, mapped bool) bool {
 }
 
 // makePrivate makes a directory of the box's own, with its parents. What root
-// makes in a directory of the box's user is that user's.
+// makes in a directory of the box's user is that user's. The way is gone by
+// descriptors and through no link: the user may own a part of it.
 func makePrivate(name string, u boxUser) error {
-	var missing []string
-	for dir := name; ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+	dir, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for comp := range strings.SplitSeq(strings.Trim(filepath.Clean(name), "/"), "/") {
+		if err != nil {
 			break
 		}
-		missing = append(missing, dir)
-	}
-	for _, dir := range slices.Backward(missing) {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("private directory: %w", err)
-		}
-		parent, err := os.Stat(filepath.Dir(dir))
-		if err == nil && u.foreign && int(owner(parent)) == u.uid {
-			err = os.Lchown(dir, u.uid, u.gid)
-		}
-		if err != nil {
-			return fmt.Errorf("private directory: %w", err)
-		}
-	}
-	st, err := os.Stat(name)
-	if err == nil && !st.IsDir() {
-		err = &fs.PathError{Op: "mkdir", Path: name, Err: syscall.ENOTDIR}
+		var next int
+		next, err = u.enterOrMake(dir, comp)
+		unix.Close(dir)
+		dir = next
 	}
 	if err != nil {
-		return fmt.Errorf("private directory: %w", err)
+		return fmt.Errorf("private directory: %w", &fs.PathError{Op: "mkdir", Path: name, Err: err})
 	}
-	return nil
+	return unix.Close(dir)
+}
+
+// enterOrMake opens a directory in dir, and makes it when it is missing.
+func (u boxUser) enterOrMake(dir int, name string) (int, error) {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(dir, name, flags, 0)
+	if err != unix.ENOENT {
+		return fd, err
+	}
+	if err := unix.Mkdirat(dir, name, 0o700); err != nil && err != unix.EEXIST {
+		return -1, err
+	}
+	if fd, err = unix.Openat(dir, name, flags, 0); err != nil || !u.foreign {
+		return fd, err
+	}
+	var in, made unix.Stat_t
+	if err = errors.Join(unix.Fstat(dir, &in), unix.Fstat(fd, &made)); err == nil && int(in.Uid) == u.uid && made.Uid == 0 {
+		err = unix.Fchownat(fd, "", u.uid, u.gid, unix.AT_EMPTY_PATH)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }

@@ -1,0 +1,26 @@
+package local
+
+import (
+	"os"
+	"testing"
+
+	"github.com/hermes-exec/hermes-exec/guest"
+	"github.com/hermes-exec/hermes-exec/sandbox/policy"
+)
+
+// What is made up while the guest starts must not take longer than that.
+func BenchmarkPlan(b *testing.B) {
+	dir := b.TempDir()
+	p, _, err := policy.Resolve(policy.Workspace, policy.Context{Home: b.TempDir(), WorkDir: dir, Environ: os.Environ()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p.Private = nil
+	for b.Loop() {
+		pl, err := newPlan(p, guest.Confinement{UID: os.Getuid(), GID: os.Getgid()}, boxUser{uid: os.Getuid(), gid: os.Getgid()}, "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		pl.close()
+	}
+}
