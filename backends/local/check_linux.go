@@ -34,8 +34,9 @@ func (b *Backend) checkConfined(ctx context.Context) []sandbox.Finding {
 	h := machine{root: "/", uid: os.Geteuid(), program: program(b.config.Guest), landlock: guest.LandlockABI()}
 	box, err := b.Create(ctx, sandbox.Spec{WorkDir: dir, Policy: sandbox.Policy{
 		Name: "workspace", Read: []string{"/"}, Write: []string{dir}, Network: sandbox.NetworkHost,
+		DenyWrite:  []string{filepath.Join(dir, ".envrc")},
 		BestEffort: []sandbox.ClauseName{sandbox.ClauseGuards, sandbox.ClauseProcesses, sandbox.ClauseResources},
-	}})
+	}, Resources: sandbox.Resources{PIDs: 1024, Disk: 16 << 20}})
 	if err != nil {
 		fix := ""
 		if errors.Is(err, sandbox.ErrPolicy) {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path"
@@ -21,15 +22,17 @@ import (
 
 // host is what a backend keeps to confine boxes.
 type host struct {
-	spawner guest.Spawner
-	waiting waiting
-	maps    idMaps
-	limits  limiter
-	sweep   sync.Once // of what killed engines left in workspaces
+	spawner  guest.Spawner
+	waiting  waiting
+	reserved reservations
+	maps     idMaps
+	limits   limiter
+	sweep    sync.Once // of what killed engines left in workspaces
 }
 
 func (h *host) close() {
 	h.waiting.close()
+	h.reserved.close()
 	h.spawner.Close()
 	h.maps.close()
 }
@@ -43,7 +46,7 @@ type confined struct {
 	scratch string
 	write   []string               // what the policy lets it write, but for private places
 	guarded map[string]os.FileInfo // and what in there not, as it was when it was made read-only
-	holds   []*guards.Hold
+	holds   []*reservation
 	dir     *lockedDir // the scratch directory on this machine, where it has to be there
 	bounds  bounds
 }
@@ -103,7 +106,7 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 	var deny []string
 	var reserveErr error
 	var reserved sync.WaitGroup
-	reserved.Go(func() { deny, reserveErr = in.reserve(ctx, p) })
+	reserved.Go(func() { deny, reserveErr = b.reserve(ctx, in, p) })
 	pl, err := b.view(ctx, in, spec, user)
 	reserved.Wait()
 	if err = errors.Join(err, reserveErr); err != nil {
@@ -213,7 +216,7 @@ func identify(names []string) map[string]os.FileInfo {
 // reserve makes what is guarded and missing, empty or inert, so that there is
 // something to guard. It returns what is to be made read-only. What
 // exists is asked for too: it may be another session's reservation.
-func (in *confined) reserve(ctx context.Context, p sandbox.Policy) ([]string, error) {
+func (b *box) reserve(ctx context.Context, in *confined, p sandbox.Policy) ([]string, error) {
 	var deny []string
 	for _, root := range p.Write {
 		var names []string
@@ -227,18 +230,15 @@ func (in *confined) reserve(ctx context.Context, p sandbox.Policy) ([]string, er
 		if len(names) == 0 {
 			continue
 		}
-		hold, err := guards.Store{}.Hold(ctx, root, names)
-		if errors.Is(err, guards.ErrSymlink) {
+		hold, err := b.backend.host.reserved.hold(ctx, b.backend.log, root, names)
+		if isLink(err) {
 			err = fmt.Errorf("%w: replace the link by what it leads to, or open the guard: %w", err, sandbox.ErrPolicy)
 		}
 		if err != nil {
 			return nil, err
 		}
 		in.holds = append(in.holds, hold)
-		deny = append(deny, hold.Paths()...)
-		for _, found := range hold.Existing() {
-			deny = append(deny, found.Path)
-		}
+		deny = slices.AppendSeq(deny, maps.Keys(hold.places))
 	}
 	slices.Sort(deny)
 	return slices.Compact(deny), nil
@@ -290,8 +290,7 @@ func (in *confined) close() error {
 		errs = append(errs, in.dir.remove())
 	}
 	for _, h := range in.holds {
-		_, err := h.Release()
-		errs = append(errs, err)
+		h.release()
 	}
 	return errors.Join(errs...)
 }
