@@ -29,9 +29,12 @@ type launch struct {
 	dir       *byte
 	stdio     [3]int
 	ruleset   int // Landlock, -1 for none
-	filter    *unix.SockFprog
-	limits    [4]limit
-	nlimits   int
+	// own is the rule for the command's own /proc, which rules for the guest's
+	// do not reach; without rights there is none to add.
+	own     unix.LandlockPathBeneathAttr
+	filter  *unix.SockFprog
+	limits  [4]limit
+	nlimits int
 
 	// What the copies write to; each has its own copy.
 	failure failure
@@ -234,6 +237,16 @@ func become(l *launch) {
 	}
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_CHDIR, uintptr(unsafe.Pointer(l.dir)), 0, 0, 0, 0, 0); errno != 0 {
 		fail(l, stageDir, errno)
+	}
+	if l.ruleset >= 0 && l.own.Allowed_access != 0 {
+		fd, _, errno := syscall.RawSyscall6(unix.SYS_OPENAT, ^uintptr(99), uintptr(unsafe.Pointer(&l.procDir)), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0, 0, 0)
+		if errno == 0 {
+			l.own.Parent_fd = int32(fd)
+			_, _, errno = syscall.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(l.ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&l.own)), 0, 0, 0)
+		}
+		if errno != 0 {
+			fail(l, stageLandlock, errno)
+		}
 	}
 	if l.ruleset >= 0 {
 		if _, _, errno := syscall.RawSyscall6(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(l.ruleset), 0, 0, 0, 0, 0); errno != 0 {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,7 +29,8 @@ const maxPacket = 128 << 10
 type inside struct {
 	c       Confinement
 	ruleset *landlock.Ruleset
-	filter  []unix.SockFilter
+	filter  []unix.SockFilter                 // of commands
+	server  func() ([]unix.SockFilter, error) // the filter of the file server
 	prog    *unix.SockFprog
 	groups  []int
 	files   int // a connection to serve files on from the start, or -1
@@ -73,6 +75,7 @@ func confineOne() int {
 // setUp confines this process as far as it goes for one that has to fork
 // commands. Each command is confined further.
 func (g *inside) setUp(fds []int) error {
+	defer unix.Umask(unix.Umask(0o022)) // commands have the engine's, what is made here has not
 	if g.c.Namespaces {
 		// The death of the engine's thread that made this process is its own.
 		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
@@ -123,7 +126,6 @@ func (g *inside) setUp(fds []int) error {
 			return at("capabilities", err)
 		}
 	}
-	unix.Umask(0o022)
 	return nil
 }
 
@@ -182,7 +184,11 @@ func (g *inside) wall() error {
 			return at("landlock", err)
 		}
 	}
-	g.filter, err = seccomp.Program(seccomp.Options{NoNetwork: g.c.NetworkOff && !g.c.Namespaces})
+	offline := g.c.NetworkOff && !g.c.Namespaces
+	g.server = sync.OnceValues(func() ([]unix.SockFilter, error) {
+		return seccomp.Program(seccomp.Options{NoNetwork: offline, Openat2: true})
+	})
+	g.filter, err = seccomp.Program(seccomp.Options{NoNetwork: offline, Shared: !g.c.Namespaces})
 	if err != nil {
 		return at("seccomp", err)
 	}
@@ -296,7 +302,7 @@ func (g *inside) serveFiles(fd int) {
 	if g.ruleset != nil && g.ruleset.Restrict() != nil {
 		return
 	}
-	if seccomp.Install(g.filter) != nil {
+	if filter, err := g.server(); err != nil || seccomp.Install(filter) != nil {
 		return
 	}
 	_ = files.Serve(fd, files.New())
@@ -423,17 +429,31 @@ func (g *inside) prepare(cmd Command, stdio [3]int, started, report int) (l *lau
 	}
 	if g.ruleset != nil {
 		l.ruleset = g.ruleset.FD()
+		if l.nested && slices.Contains(g.c.Read, "/proc") {
+			l.own.Allowed_access = g.ruleset.Rights(landlock.Read)
+		}
 	}
 	l.filter = g.prog
-	l.add(unix.RLIMIT_CORE, 0)
+	l.add(unix.RLIMIT_CORE, 0, 0)
+	// Descriptors in flight are counted for all of a user's processes: commands
+	// must reach their end before the guest, which passes some to the engine. The
+	// Go runtime has raised the lower limit, which commands expect as it is.
+	var open unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &open) == nil {
+		l.add(unix.RLIMIT_NOFILE, min(open.Cur, open.Max/2, usualFiles), open.Max/2)
+	}
 	if g.c.PIDs > 0 {
-		l.add(unix.RLIMIT_NPROC, uint64(g.c.PIDs))
+		l.add(unix.RLIMIT_NPROC, uint64(g.c.PIDs), uint64(g.c.PIDs))
 	}
 	return l, "", nil
 }
 
-func (l *launch) add(resource int, value uint64) {
-	l.limits[l.nlimits] = limit{resource, unix.Rlimit{Cur: value, Max: value}}
+// usualFiles is the lower limit of open files systems start programs with: more
+// than select(2) can tell apart breaks programs that use it.
+const usualFiles = 1024
+
+func (l *launch) add(resource int, soft, hard uint64) {
+	l.limits[l.nlimits] = limit{resource, unix.Rlimit{Cur: soft, Max: hard}}
 	l.nlimits++
 }
 

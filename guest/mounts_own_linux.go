@@ -119,7 +119,8 @@ func (r *root) makePts() error {
 func (r *root) makePrivate(c *Confinement) error {
 	options := []string{"mode=0755"}
 	if c.Size > 0 {
-		options = append(options, "size="+strconv.FormatInt(c.Size, 10))
+		// Files without content cost memory as well, a kilobyte each.
+		options = append(options, "size="+strconv.FormatInt(c.Size, 10), "nr_inodes="+strconv.FormatInt(max(4096, c.Size>>14), 10))
 	}
 	private, err := r.keep(tmpfs(options...))
 	if err != nil {

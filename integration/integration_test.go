@@ -2,10 +2,12 @@ package integration
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,58 +30,135 @@ func binary(t *testing.T) string {
 	return bin
 }
 
+// TestScripts runs what is in testdata as it is without configuration: confined.
+// What is in testdata/both must hold without confinement too.
 func TestScripts(t *testing.T) {
 	bin := binary(t)
-	testscript.Run(t, testscript.Params{
-		Dir:                "testdata",
-		RequireUniqueNames: true,
-		Setup: func(env *testscript.Env) error {
-			// A short scratch base (socket paths are limited) that must be empty
-			// again in the end, a home of its own, and a mark by which processes
-			// of this script are found.
-			tmp, err := os.MkdirTemp("", "hx")
-			if err != nil {
-				return err
-			}
-			home := filepath.Join(env.WorkDir, "home")
-			if err := os.Mkdir(home, 0o755); err != nil {
-				return err
-			}
-			env.Setenv("TMPDIR", tmp)
-			env.Setenv("HOME", home)
-			env.Setenv("PATH", filepath.Dir(bin)+":/usr/bin:/bin")
-			env.Setenv("LANG", "C.UTF-8")
-			env.Setenv("BIN", bin)
-			env.Setenv("HERMES_EXEC_TEST_MARK", filepath.Base(tmp))
-			env.Defer(func() {
-				defer os.RemoveAll(tmp)
-				if left := waitFor(func() []string { return files(tmp) }); len(left) > 0 {
-					t.Errorf("%s: left in the scratch base: %v", env.WorkDir, left)
-				}
-				if left := waitFor(func() []string { return processes(filepath.Base(tmp)) }); len(left) > 0 {
-					t.Errorf("%s: processes left: %v", env.WorkDir, left)
-				}
-			})
-			return nil
-		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exitcode":  cmdExitcode,
-			"signalled": cmdSignalled,
-			"gone":      cmdGone,
-			"generate":  cmdGenerate,
-		},
-		Condition: func(cond string) (bool, error) {
-			switch cond {
-			case "userns":
-				return exec.Command("unshare", "-Urm", "true").Run() == nil, nil
-			case "soak":
-				return os.Getenv("HERMES_EXEC_SOAK") != "", nil
-			case "root":
-				return os.Getuid() == 0, nil
-			}
-			return false, fmt.Errorf("unknown condition %q", cond)
-		},
+	scripts, _ := filepath.Glob("testdata/*.txtar")
+	both, _ := filepath.Glob("testdata/both/*.txtar")
+	if len(scripts) == 0 || len(both) == 0 {
+		t.Fatal("no scripts in testdata, or none in testdata/both")
+	}
+	t.Run("confined", func(t *testing.T) {
+		testscript.Run(t, params(t, bin, "", testscript.Params{Files: slices.Concat(scripts, both)}))
 	})
+	t.Run("open", func(t *testing.T) {
+		testscript.Run(t, params(t, bin, "open", testscript.Params{Files: both}))
+	})
+}
+
+// params adds to the scripts to run what they need; policy is what the
+// configuration names, "" for no configuration.
+func params(t *testing.T, bin, policy string, p testscript.Params) testscript.Params {
+	p.RequireUniqueNames = true
+	p.Setup = func(env *testscript.Env) error {
+		// Beside the work dir, which must not contain them: a home, and a
+		// scratch base that must be empty again in the end. The name of all
+		// this is the mark by which processes of this script are found; it is
+		// short, as socket paths are limited.
+		base, err := os.MkdirTemp("", "hx")
+		if err != nil {
+			return err
+		}
+		home, tmp, prog := filepath.Join(base, "home"), filepath.Join(base, "t"), filepath.Join(base, "bin")
+		for _, dir := range []string{home, tmp, prog} {
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				return err
+			}
+		}
+		prog = filepath.Join(prog, "hermes-exec")
+		if err := place(bin, prog); err != nil {
+			return err
+		}
+		if policy != "" {
+			file := filepath.Join(home, ".hermes", "config.yaml")
+			if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o755),
+				os.WriteFile(file, []byte("code_execution:\n  policy: "+policy+"\n"), 0o644)); err != nil {
+				return err
+			}
+		}
+		env.Setenv("TMPDIR", tmp)
+		env.Setenv("HOME", home)
+		env.Setenv("PATH", filepath.Dir(prog)+":/usr/bin:/bin")
+		env.Setenv("GOBIN", goBin())
+		env.Setenv("LANG", "C.UTF-8")
+		env.Setenv("BIN", prog)
+		env.Setenv("HERMES_EXEC_TEST_MARK", filepath.Base(base))
+		env.Defer(func() {
+			defer os.RemoveAll(base)
+			if left := waitFor(func() []string { return processes(filepath.Base(base)) }); len(left) > 0 {
+				t.Errorf("%s: processes left: %v", env.WorkDir, left)
+			}
+			if left := waitFor(func() []string { return files(tmp) }); len(left) > 0 {
+				t.Errorf("%s: left in the scratch base: %v", env.WorkDir, left)
+			}
+			if left := reservations(env.WorkDir); len(left) > 0 {
+				t.Errorf("%s: reserved and left: %v", env.WorkDir, left)
+			}
+		})
+		return nil
+	}
+	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
+		"exitcode":  cmdExitcode,
+		"signalled": cmdSignalled,
+		"gone":      cmdGone,
+		"generate":  cmdGenerate,
+	}
+	p.Condition = func(cond string) (bool, error) {
+		switch cond {
+		case "cgroup":
+			_, err := os.Stat("/sys/fs/cgroup/memory/tasks")
+			return os.Getuid() == 0 && err == nil, nil
+		case "userns":
+			return exec.Command("unshare", "-Urm", "true").Run() == nil, nil
+		case "soak":
+			return os.Getenv("HERMES_EXEC_SOAK") != "", nil
+		case "root":
+			return os.Getuid() == 0, nil
+		case "open":
+			return policy == "open", nil
+		}
+		if tool, ok := strings.CutPrefix(cond, "has:"); ok {
+			return has(tool)
+		}
+		return false, fmt.Errorf("unknown condition %q", cond)
+	}
+	return p
+}
+
+// place gives a script a name of its own for the program, so that processes of
+// it can be told by what they execute.
+func place(bin, name string) error {
+	if os.Link(bin, name) == nil {
+		return nil
+	}
+	data, err := os.ReadFile(bin)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, data, 0o755)
+}
+
+// reservations lists what is made where something guarded is missing, an empty
+// directory or for git a file that says nothing: it must be gone again.
+func reservations(dir string) (names []string) {
+	filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		switch filepath.Base(name) {
+		case ".git", ".envrc", ".mcp.json", ".vscode", ".idea", ".github", ".claude", ".cursor":
+			if entries, err := os.ReadDir(name); err == nil && len(entries) == 0 {
+				names = append(names, name)
+			}
+		case "commondir", "config.worktree":
+			if filepath.Base(filepath.Dir(name)) == ".git" {
+				names = append(names, name)
+			}
+		}
+		return nil
+	})
+	return names
 }
 
 // waitFor gives an end state five seconds to come: empty is what is wanted.
@@ -105,7 +184,8 @@ func files(dir string) (names []string) {
 	return names
 }
 
-// processes lists the processes whose environment or command line holds mark.
+// processes lists the processes whose environment, command line or program
+// holds mark.
 func processes(mark string) (found []string) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -114,7 +194,8 @@ func processes(mark string) (found []string) {
 		}
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		cmd, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if bytes.Contains(env, []byte(mark)) || bytes.Contains(cmd, []byte(mark)) {
+		exe, _ := os.Readlink(filepath.Join(dir, "exe"))
+		if bytes.Contains(env, []byte(mark)) || bytes.Contains(cmd, []byte(mark)) || strings.Contains(exe, mark) {
 			found = append(found, filepath.Base(dir)+": "+string(bytes.ReplaceAll(cmd, []byte{0}, []byte{' '})))
 		}
 	}

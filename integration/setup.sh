@@ -12,6 +12,13 @@ need bash bash
 need git git
 need rg ripgrep
 need setpriv util-linux
+need node nodejs
+need npm npm
+module() { # module NAME PACKAGE: of the system's Python
+	/usr/bin/python3 -c "import $1" 2>/dev/null || missing+=("$2")
+}
+module ensurepip python3-venv
+module pytest python3-pytest
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then

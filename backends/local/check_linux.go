@@ -32,11 +32,21 @@ func (b *Backend) checkConfined(ctx context.Context) []sandbox.Finding {
 		return failed(err, "")
 	}
 	h := machine{root: "/", uid: os.Geteuid(), program: program(b.config.Guest), landlock: guest.LandlockABI()}
-	box, err := b.Create(ctx, sandbox.Spec{WorkDir: dir, Policy: sandbox.Policy{
+	spec := sandbox.Spec{WorkDir: dir, Policy: sandbox.Policy{
 		Name: "workspace", Read: []string{"/"}, Write: []string{dir}, Network: sandbox.NetworkHost,
 		DenyWrite:  []string{filepath.Join(dir, ".envrc")},
-		BestEffort: []sandbox.ClauseName{sandbox.ClauseGuards, sandbox.ClauseProcesses, sandbox.ClauseResources},
-	}, Resources: sandbox.Resources{PIDs: 1024, Disk: 16 << 20}})
+		BestEffort: []sandbox.ClauseName{sandbox.ClauseFiles, sandbox.ClauseGuards, sandbox.ClauseProcesses, sandbox.ClauseResources},
+	}, Resources: sandbox.Resources{PIDs: 1024, Disk: 16 << 20}}
+	box, err := b.Create(ctx, spec)
+	where := ""
+	if errors.Is(err, sandbox.ErrPolicy) && h.uid == 0 { // perhaps because the directory is root's
+		if e := os.Chown(dir, BoxUID, BoxUID); e != nil {
+			return failed(e, "")
+		}
+		if other, e := b.Create(ctx, spec); e == nil {
+			box, err, where = other, nil, " in directories that are not root's"
+		}
+	}
 	if err != nil {
 		fix := ""
 		if errors.Is(err, sandbox.ErrPolicy) {
@@ -60,7 +70,7 @@ func (b *Backend) checkConfined(ctx context.Context) []sandbox.Finding {
 	f := sandbox.Finding{Severity: sandbox.OK, Subject: subject, Detail: fmt.Sprintf("full: rung %s, a command in %v", info.Rung, time.Since(began).Round(10*time.Microsecond))}
 	if info.Rung != sandbox.RungNamespaces {
 		f.Severity, f.Fix = sandbox.Warning, h.namespaceFix()
-		f.Detail = fmt.Sprintf("weak: rung %s, no namespaces: workspace runs without what is not enforced below, sealed and what asks for the rest is refused", info.Rung)
+		f.Detail = fmt.Sprintf("weak: rung %s, no namespaces: workspace runs%s without what is not enforced below, sealed and what asks for the rest is refused", info.Rung, where)
 	} else if h.landlock == 0 {
 		f.Severity, f.Fix, f.Detail = sandbox.Warning, h.landlockFix(), f.Detail+"; without Landlock, the second wall"
 	}

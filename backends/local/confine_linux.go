@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hermes-exec/hermes-exec/backends/local/guards"
@@ -39,16 +40,18 @@ func (h *host) close() {
 
 // confined is a box's session guest with what belongs to it on this machine.
 type confined struct {
-	session *guest.Session
-	files   *files.Client
-	mu      sync.Mutex
-	first   *os.File // a connection to the file server nobody has taken yet
-	scratch string
-	write   []string               // what the policy lets it write, but for private places
-	guarded map[string]os.FileInfo // and what in there not, as it was when it was made read-only
-	holds   []*reservation
-	dir     *lockedDir // the scratch directory on this machine, where it has to be there
-	bounds  bounds
+	session  *guest.Session
+	files    *files.Client
+	mu       sync.Mutex
+	covering sync.Mutex
+	first    *os.File // a connection to the file server nobody has taken yet
+	scratch  string
+	write    []string               // what the policy lets it write, but for private places
+	guarded  map[string]os.FileInfo // and what in there not, as it was when it was made read-only
+	cover    *cover                 // nil without namespaces; under covering
+	holds    []*reservation
+	dir      *lockedDir // the scratch directory on this machine, where it has to be there
+	bounds   bounds
 }
 
 // confine makes the parts of a confined box, on the highest rung this machine
@@ -123,7 +126,7 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 	if err != nil {
 		return err
 	}
-	in.guarded = identify(deny)
+	in.guarded, in.cover = identify(deny), newCover(pl, deny)
 	b.enter(in, user.uid, p.Access(b.info.WorkDir).Read)
 	b.info.Enforcement = in.enforcement(&p, spec.Resources)
 	return nil
@@ -244,7 +247,26 @@ func (b *box) reserve(ctx context.Context, in *confined, p sandbox.Policy) ([]st
 	return slices.Compact(deny), nil
 }
 
-func (in *confined) command() (supervisor, error) { return in.session.Command() }
+func (in *confined) command() (supervisor, error) {
+	if err := in.keepCovered(); err != nil {
+		return nil, err
+	}
+	return in.session.Command()
+}
+
+// keepCovered puts a mount again over what has lost it.
+func (in *confined) keepCovered() error {
+	if in.cover == nil {
+		return nil
+	}
+	in.covering.Lock()
+	defer in.covering.Unlock()
+	mounts, err := in.cover.missing(slices.Sorted(maps.Keys(in.guarded)))
+	if err == nil {
+		err = in.session.Mount(mounts)
+	}
+	return err
+}
 
 func (in *confined) listen() (net.Listener, string, error) {
 	dir := strings.ToLower(rand.Text()[:nameLength])
@@ -295,6 +317,13 @@ func (in *confined) close() error {
 	return errors.Join(errs...)
 }
 
+// unchanged reports whether a file is the same and was not touched. The number
+// alone does not tell: a script can make files until one gets the number of what
+// was removed. The change time it cannot set.
+func unchanged(was, is os.FileInfo) bool {
+	return os.SameFile(was, is) && was.Sys().(*syscall.Stat_t).Ctim == is.Sys().(*syscall.Stat_t).Ctim
+}
+
 // futureInputs looks through the writable trees for what is run or trusted
 // later.
 func (in *confined) futureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error) {
@@ -303,7 +332,7 @@ func (in *confined) futureInputs(ctx context.Context, since time.Time) ([]sandbo
 	var kept []string
 	for name, was := range in.guarded {
 		// What the host has replaced lost its mount with the file: it is looked at.
-		if is, err := os.Lstat(name); err == nil && os.SameFile(was, is) {
+		if is, err := os.Lstat(name); err == nil && unchanged(was, is) {
 			kept = append(kept, name)
 		}
 	}

@@ -169,7 +169,13 @@ func (pl *plan) tree(m *guest.Mount, mapped bool) error {
 	}
 	pl.trees = append(pl.trees, f)
 	m.Tree = len(pl.trees)
-	if !mapped {
+	// What is open counts, not what had the name before: in a directory of the
+	// box user's, that may have been swapped.
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if !mapped || st.Uid != 0 {
 		return nil
 	}
 	if err := pl.user.mapTree(f); err != nil {
@@ -226,8 +232,20 @@ func (pl *plan) writable(name string) (root string, ok bool) {
 	return root, ok
 }
 
+// maxSockets bounds the sockets that are hidden, each by a mount.
+const maxSockets = 512
+
 // hides covers secret places, and the sockets others listen on.
 func (pl *plan) hides() error {
+	secrets, err := pl.secrets()
+	for _, name := range secrets {
+		pl.c.Mounts = append(pl.c.Mounts, guest.Mount{Kind: guest.MountHide, Target: name, Optional: true})
+	}
+	return err
+}
+
+// secrets are the places to hide that exist now, none in another.
+func (pl *plan) secrets() ([]string, error) {
 	var hide []string
 	for _, name := range pl.policy.DenyRead {
 		var st unix.Stat_t // most are not there, and this says so at once
@@ -246,10 +264,15 @@ func (pl *plan) hides() error {
 			hide = append(hide, real)
 		}
 	}
+	sockets := 0
 	for _, name := range hostSockets() {
-		if _, own := pl.writable(name); !own { // a socket in the work directory is the work's
+		if _, own := pl.writable(name); !own && pl.visible(name) { // a socket in the work directory is the work's
 			hide = append(hide, name)
+			sockets++
 		}
+	}
+	if sockets > maxSockets {
+		return nil, fmt.Errorf("%d sockets of this machine would have to be hidden, %d can be: %w", sockets, maxSockets, sandbox.ErrPolicy)
 	}
 	slices.SortFunc(hide, byDepth)
 	var done []string
@@ -259,13 +282,12 @@ func (pl *plan) hides() error {
 		}
 		for _, w := range pl.c.Write {
 			if within(w, name) {
-				return fmt.Errorf("%s is writable and inside %s, which is secret: %w", w, name, sandbox.ErrPolicy)
+				return nil, fmt.Errorf("%s is writable and inside %s, which is secret: %w", w, name, sandbox.ErrPolicy)
 			}
 		}
 		done = append(done, name)
-		pl.c.Mounts = append(pl.c.Mounts, guest.Mount{Kind: guest.MountHide, Target: name, Optional: true})
 	}
-	return nil
+	return done, nil
 }
 
 // visible reports whether a path of this machine can be seen in the box: it is
@@ -278,29 +300,33 @@ func (pl *plan) visible(name string) bool {
 
 // hostSockets are the sockets with a name in the file system that somebody on
 // this machine listens on: to connect is to write, but no mount is read-only
-// to it.
+// to it. The names are whatever their owners gave to bind, line breaks too, so
+// only what is a socket counts.
 func hostSockets() []string {
 	f, err := os.Open("/proc/net/unix")
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	var names []string
-	lines := bufio.NewScanner(io.LimitReader(f, 8<<20))
-	for lines.Scan() {
-		fields := strings.SplitN(lines.Text(), " ", 8)
-		name := fields[len(fields)-1]
-		if at := strings.Index(lines.Text(), " /"); at >= 0 {
-			name = lines.Text()[at+1:]
+	return socketNames(f)
+}
+
+// socketNames reads the kernel's table of sockets. One of a relative name cannot
+// be told where it is.
+func socketNames(table io.Reader) (names []string) {
+	in := bufio.NewReaderSize(table, 64<<10)
+	for {
+		line, err := in.ReadString('\n')
+		if at := strings.Index(line, " /"); at >= 0 {
+			name := filepath.Clean(strings.TrimSuffix(line[at+1:], "\n"))
+			if st, err := os.Lstat(name); err == nil && st.Mode()&fs.ModeSocket != 0 {
+				names = append(names, name)
+			}
 		}
-		if strings.HasPrefix(name, "/") {
-			names = append(names, filepath.Clean(name))
+		if err != nil {
+			return names
 		}
 	}
-	if len(names) > 1024 {
-		names = names[:1024]
-	}
-	return names
 }
 
 // private reports whether a path is in one of the trees a box has of its own.

@@ -93,10 +93,20 @@ func makeLocked(parent string) (*lockedDir, error) {
 	}
 }
 
-// ownDir makes path a directory that only this user can enter. If it exists it
-// must be one already, so that nobody can swap what is below it.
+// ownDir makes path a directory that only this user can look into. If it exists
+// it must be one already, so that nobody can swap what is below it. Root's can be
+// passed through by others, as a box of root's may be another user's: what is in
+// it is closed, and has random names.
 func ownDir(path string) error {
-	if err := os.Mkdir(path, 0o700); err == nil || !errors.Is(err, fs.ErrExist) {
+	mode := fs.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		mode = 0o711
+	}
+	err := os.Mkdir(path, mode)
+	if err == nil {
+		return os.Chmod(path, mode) // whatever the umask
+	}
+	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	st, err := os.Lstat(path)
@@ -107,8 +117,8 @@ func ownDir(path string) error {
 	if !ok || !st.IsDir() || int(sys.Uid) != os.Geteuid() || st.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("%s: %w", path, errSquatted)
 	}
-	if st.Mode().Perm() != 0o700 {
-		return os.Chmod(path, 0o700)
+	if st.Mode().Perm() != mode {
+		return os.Chmod(path, mode)
 	}
 	return nil
 }

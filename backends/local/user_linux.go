@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -39,14 +42,33 @@ func (b *Backend) userOf(workDir string) (boxUser, error) {
 		return boxUser{}, err
 	}
 	sys := st.Sys().(*syscall.Stat_t)
-	u := boxUser{uid: int(sys.Uid), gid: int(sys.Gid), foreign: true, maps: &b.host.maps}
+	u := boxUser{uid: int(sys.Uid), foreign: true, maps: &b.host.maps}
 	if u.uid == 0 {
-		u.uid = BoxUID
+		u.uid, u.gid = BoxUID, BoxUID
+		return u, nil
 	}
-	if u.gid == 0 {
-		u.gid = u.uid
-	}
+	u.gid = groupOf(u.uid, int(sys.Gid))
 	return u, nil
+}
+
+// groupOf decides the group of a user's boxes in a directory that has a group:
+// that one if the user is in it, else his own. A directory's group may be one
+// that gives rights its owner does not have.
+func groupOf(uid, gid int) int {
+	if gid == uid {
+		return gid
+	}
+	who, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return uid
+	}
+	if groups, err := who.GroupIds(); err == nil && gid != 0 && slices.Contains(groups, strconv.Itoa(gid)) {
+		return gid
+	}
+	if own, err := strconv.Atoi(who.Gid); err == nil && own != 0 {
+		return own
+	}
+	return uid
 }
 
 func owner(info os.FileInfo) uint32 { return info.Sys().(*syscall.Stat_t).Uid }

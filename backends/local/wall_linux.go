@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -33,32 +34,34 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 	if err != nil {
 		return err
 	}
-	user := boxUser{uid: os.Getuid(), gid: os.Getgid()}
-	foreign := false
-	if user.uid == 0 { // the owner of the work directory, if that is not root
-		owner, err := b.backend.userOf(b.info.WorkDir)
-		if err != nil {
-			return err
-		}
-		if foreign = owner.uid != BoxUID; foreign {
-			user = owner
-		}
+	user, err := b.backend.userOf(b.info.WorkDir)
+	if err != nil {
+		return err
+	}
+	if err := wallUser(user, p.Write); err != nil {
+		return err
 	}
 	if in.dir, err = b.backend.makeScratch(); err != nil {
 		return err
 	}
-	if foreign {
+	if user.foreign {
 		if err := os.Chown(in.dir.path, user.uid, user.gid); err != nil {
 			return err
 		}
 	}
 	in.scratch = in.dir.path
-	rules, err := landlock.Enumerate(p.Read, p.DenyRead)
+	// What namespaces replace is hidden: devices, of which the guest allows the
+	// harmless ones, and other boxes' scratch directories.
+	hidden := append(slices.Clone(p.DenyRead), "/dev")
+	if base := filepath.Dir(in.scratch); filepath.Base(base) == userDir() {
+		hidden = append(hidden, base)
+	}
+	rules, err := landlock.Enumerate(p.Read, hidden)
 	if err != nil {
 		return err
 	}
 	c := guest.Confinement{
-		UID: user.uid, GID: user.gid, Mapped: foreign, NetworkOff: p.Network == sandbox.NetworkOff,
+		UID: user.uid, GID: user.gid, Mapped: user.foreign, NetworkOff: p.Network == sandbox.NetworkOff,
 		Groups: len(in.bounds.groups), Scratch: in.scratch, Read: []string{"/proc"}, Write: append(slices.Concat(p.Write, p.Private), in.scratch),
 	}
 	for _, r := range rules {
@@ -73,6 +76,27 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 	b.enter(in, user.uid, p.Access(b.info.WorkDir).Read)
 	b.tempDir = in.scratch
 	b.info.Enforcement = e
+	return nil
+}
+
+// wallUser refuses what would take root to be written. Without namespaces
+// nothing is shown as another user's, and as root a script could change the mode
+// and owner of every file of root's: Landlock does not ask about those. Caches
+// of root's are left unwritable.
+func wallUser(user boxUser, write []string) error {
+	if !user.foreign {
+		return nil
+	}
+	for _, dir := range write {
+		st, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if owner(st) == 0 {
+			return fmt.Errorf("%s belongs to root, and without namespaces a script could write it only as root: give it to an ordinary user (chown), or run as one: %w",
+				dir, sandbox.ErrPolicy)
+		}
+	}
 	return nil
 }
 
@@ -92,7 +116,8 @@ func (b *box) wallEnforcement(p sandbox.Policy, resources sandbox.Clause, why *g
 	wall := fmt.Sprintf("Landlock ABI %d", abi)
 	none := "no namespaces here: " + why.Error()
 	e := sandbox.Enforcement{
-		{Clause: sandbox.ClauseFiles, State: sandbox.Enforced, Mechanism: wall + ", reads allow-listed"},
+		{Clause: sandbox.ClauseFiles, State: sandbox.Partial, Mechanism: wall + ", reads allow-listed", Why: none +
+			": /tmp is this machine's, and modes, times and attributes of its user's files can be changed everywhere"},
 		{Clause: sandbox.ClauseNetwork, State: sandbox.Enforced, Mechanism: "the host's, as the policy says"},
 		{Clause: sandbox.ClauseGuards, State: sandbox.Unsupported, Why: none},
 		{Clause: sandbox.ClauseProcesses, State: sandbox.Partial, Mechanism: wall + " signal scope", Why: none},

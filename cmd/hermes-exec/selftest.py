@@ -132,10 +132,13 @@ def first_that_works(attempts, none):
 
 
 def status(field, pid="self"):
-    with open("/proc/%s/status" % pid) as f:
-        for line in f:
-            if line.startswith(field + ":"):
-                return line.split(":", 1)[1].strip()
+    try:
+        with open("/proc/%s/status" % pid) as f:
+            for line in f:
+                if line.startswith(field + ":"):
+                    return line.split(":", 1)[1].strip()
+    except OSError as e:  # that it is not told is no refusal of what was tried
+        raise Skip("/proc/%s/status cannot be read: %s" % (pid, errno.errorcode[e.errno]))
     return None
 
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/hermes-exec/hermes-exec/backends/local"
 )
 
 // bait is what a selftest puts on the host for the probes to find: files,
@@ -113,6 +115,21 @@ func furnish(dir string) error {
 		}
 	}
 	return nil
+}
+
+// concede takes away what a session without namespaces is refused for: a socket
+// that any script could reach, and a workspace of root's.
+func (b *bait) concede() error {
+	if b.unix != nil {
+		b.unix.Close()
+		b.unix = nil
+	}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return filepath.WalkDir(b.workspace, func(name string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(name, local.BoxUID, local.BoxUID))
+	})
 }
 
 // directory makes a directory of the selftest's own in dir; "" where it cannot.

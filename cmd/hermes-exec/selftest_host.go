@@ -79,7 +79,8 @@ func otherHomes(home string) []place {
 }
 
 // services sorts the sockets that are bound on this host by what they are for.
-// Sockets below dir are a workspace's own.
+// Sockets below dirs are a workspace's own; those of other boxes ask for their
+// run's token, which other probes look at.
 func services(dirs ...string) (paths map[string][]string, abstract []string) {
 	paths, abstract = map[string][]string{}, []string{}
 	var found []string
@@ -114,6 +115,9 @@ sockets:
 			if dir != "" && strings.HasPrefix(path, dir+"/") {
 				continue sockets
 			}
+		}
+		if strings.Contains(path, "/hermes-exec-"+strconv.Itoa(os.Getuid())+"/") {
+			continue
 		}
 		kind := "others"
 		for _, k := range kinds {

@@ -55,7 +55,14 @@ func (a *app) newSiege(ctx context.Context) (*siege, error) {
 		return nil, fmt.Errorf("selftest: %w", err)
 	}
 	t := &siege{app: a, bait: b, before: tree(b.workspace)}
-	if err := t.open(ctx); err != nil {
+	err = t.open(ctx)
+	if errors.Is(err, sandbox.ErrPolicy) { // perhaps because of what was laid out
+		if err = b.concede(); err == nil {
+			t.before = tree(b.workspace)
+			err = t.open(ctx)
+		}
+	}
+	if err != nil {
 		t.close()
 		return nil, err
 	}
@@ -419,10 +426,11 @@ func (t *siege) neighbours(ctx context.Context) (err error) {
 	return nil
 }
 
-// residue ends the session and looks at the workspace: nothing the probes tried
+// residue ends the session, and the engine, which keeps reservations for the
+// next one, and looks at the workspace: nothing the probes tried
 // may be there, and nothing of what prevented it.
 func (t *siege) residue(ctx context.Context) error {
-	if err := t.session.Close(ctx); err != nil {
+	if err := errors.Join(t.session.Close(ctx), t.app.engine.Close()); err != nil {
 		return err
 	}
 	after := tree(t.bait.workspace)

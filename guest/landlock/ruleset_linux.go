@@ -135,6 +135,10 @@ func (r *Ruleset) AllowFD(fd int, access Access) error {
 	return nil
 }
 
+// Rights are the kernel's bits of what access grants of what the ruleset
+// handles, for who adds a rule by raw system calls.
+func (r *Ruleset) Rights(access Access) uint64 { return r.rights(access) }
+
 // rights are what access grants of what the ruleset handles.
 func (r *Ruleset) rights(access Access) uint64 {
 	var granted uint64

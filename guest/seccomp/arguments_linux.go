@@ -18,6 +18,14 @@ const socketType = 0xf
 // addrNoRandomize is what setarch -R, gdb and sanitizers ask for themselves.
 const addrNoRandomize = 0x40000
 
+// setIDs are the bits of a mode by which a program runs with the rights of its
+// owner or group. What a script makes may belong to who runs the engine, and
+// anybody on the machine could start it.
+const setIDs = unix.S_ISUID | unix.S_ISGID
+
+// creates are the flags of open that have it look at the mode.
+const creates = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+
 // answer is the instruction that ends the filter with a verdict.
 func answer(v verdict) bpf.Instruction {
 	switch v {
@@ -53,10 +61,53 @@ func act(v verdict, o Options) []bpf.Instruction {
 			answer(allow),
 			answer(refuse),
 		}
+	case examineMode:
+		return mode(1)
+	case examineModeAt:
+		return mode(2)
+	case examineOpen:
+		return slices.Concat(creating(1), mode(2))
+	case examineOpenAt:
+		return slices.Concat(creating(2), mode(3))
+	case examineOpenat2:
+		if o.Openat2 {
+			return []bpf.Instruction{answer(allow)}
+		}
+		return []bpf.Instruction{answer(absent)}
+	case examinePrlimit: // of another process: to be read only
+		return []bpf.Instruction{
+			argument(0),
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 4},
+			argument(2),
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 3},
+			bpf.LoadAbsolute{Off: offsetArgs + 8*2 + 4, Size: 4}, // a pointer: both halves
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 1},
+			answer(allow),
+			answer(refuse),
+		}
 	case examinePersonality:
 		return slices.Concat([]bpf.Instruction{argument(0)}, need(0, addrNoRandomize, ^uint32(0)), []bpf.Instruction{answer(allow)})
 	default:
 		return []bpf.Instruction{answer(v)}
+	}
+}
+
+// mode refuses set-id bits in an argument.
+func mode(i uint32) []bpf.Instruction {
+	return []bpf.Instruction{
+		argument(i),
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: setIDs, SkipTrue: 1},
+		answer(allow),
+		answer(refuse),
+	}
+}
+
+// creating allows what makes no file, and goes on otherwise.
+func creating(flags uint32) []bpf.Instruction {
+	return []bpf.Instruction{
+		argument(flags),
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: creates, SkipTrue: 1},
+		answer(allow),
 	}
 }
 

@@ -103,6 +103,39 @@ var examined = [...]struct {
 	{call{"socketpair", 53, 199}, examineSocket, "socketpair but stream and datagram of AF_UNIX, AF_INET, AF_INET6"},
 	{call{"ioctl", 16, 29}, examineIoctl, "ioctl TIOCSTI, TIOCLINUX, TIOCSETD"},
 	{call{"personality", 135, 92}, examinePersonality, "personality but PER_LINUX and ADDR_NO_RANDOMIZE"},
+	{call{"chmod", 90, none}, examineMode, "chmod with set-id bits"},
+	{call{"fchmod", 91, 52}, examineMode, "fchmod with set-id bits"},
+	{call{"creat", 85, none}, examineMode, "creat with set-id bits"},
+	{call{"mknod", 133, none}, examineMode, "mknod with set-id bits"},
+	{call{"fchmodat", 268, 53}, examineModeAt, "fchmodat with set-id bits"},
+	{call{"fchmodat2", 452, 452}, examineModeAt, "fchmodat2 with set-id bits"},
+	{call{"mknodat", 259, 33}, examineModeAt, "mknodat with set-id bits"},
+	{call{"open", 2, none}, examineOpen, "open of a new file with set-id bits"},
+	{call{"openat", 257, 56}, examineOpenAt, "openat of a new file with set-id bits"},
+	{call{"openat2", 437, 437}, examineOpenat2, "openat2 (ENOSYS)"},
+}
+
+// shared are refused, all or in part, where the machine's processes and its
+// System V objects are in reach. The objects are used by number: it is not
+// enough to refuse the calls that find them by key.
+var shared = [...]struct {
+	call
+	verdict verdict
+}{
+	{call{"prlimit64", 302, 261}, examinePrlimit},
+	{call{"shmget", 29, 194}, refuse},
+	{call{"shmat", 30, 196}, refuse},
+	{call{"shmctl", 31, 195}, refuse},
+	{call{"semget", 64, 190}, refuse},
+	{call{"semop", 65, 193}, refuse},
+	{call{"semctl", 66, 191}, refuse},
+	{call{"semtimedop", 220, 192}, refuse},
+	{call{"msgget", 68, 186}, refuse},
+	{call{"msgsnd", 69, 189}, refuse},
+	{call{"msgrcv", 70, 188}, refuse},
+	{call{"msgctl", 71, 187}, refuse},
+	{call{"mq_open", 240, 180}, refuse},
+	{call{"mq_unlink", 241, 181}, refuse},
 }
 
 // Denied lists, sorted, what a filtered command cannot do, for people to read:

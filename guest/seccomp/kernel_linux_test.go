@@ -45,6 +45,7 @@ func probeDenied(answers map[string]syscall.Errno) {
 		}
 	}
 	answers["clone3"] = call3(unix.SYS_CLONE3, 0, 0, 0)
+	answers["openat2"] = call3(unix.SYS_OPENAT2, bad, bad, bad)
 	answers["newest+1"] = call3(newest+1, 0, 0, 0)
 }
 
@@ -52,7 +53,7 @@ func TestDeniedCallsAnswerEPERM(t *testing.T) {
 	filtered, bare := asked(t, "filter", "denied"), asked(t, "bare", "denied")
 	for name, errno := range filtered {
 		want := syscall.EPERM
-		if name == "clone3" || name == "newest+1" {
+		if name == "clone3" || name == "openat2" || name == "newest+1" {
 			want = syscall.ENOSYS
 		}
 		if errno != want {
@@ -195,6 +196,12 @@ func probeArguments(answers map[string]syscall.Errno) {
 	answers["READ_IMPLIES_EXEC"] = call3(unix.SYS_PERSONALITY, 0x0400000, 0, 0)
 	answers["READ_IMPLIES_EXEC high"] = call3(unix.SYS_PERSONALITY, high|0x0400000, 0, 0)
 	answers["number high"] = call3(high|unix.SYS_UNSHARE, bad, 0, 0)
+	answers["fchmod"] = call3(unix.SYS_FCHMOD, bad, 0o4755, 0)
+	answers["fchmod high"] = call3(unix.SYS_FCHMOD, bad, high|0o2755, 0)
+	answers["fchmodat2"] = call3(452, bad, bad, 0o6000)
+	answers["mknodat"] = call3(unix.SYS_MKNODAT, bad, bad, unix.S_IFREG|0o4000)
+	_, _, answers["openat"] = unix.RawSyscall6(unix.SYS_OPENAT, bad, bad, unix.O_CREAT, 0o4755, 0, 0)
+	_, _, answers["openat unnamed"] = unix.RawSyscall6(unix.SYS_OPENAT, bad, bad, unix.O_TMPFILE|unix.O_WRONLY, high|0o2000, 0, 0)
 	answers["netlink high"] = call3(unix.SYS_SOCKET, high|unix.AF_NETLINK, unix.SOCK_RAW, 0)
 }
 
@@ -219,7 +226,8 @@ func probeAllowed(answers map[string]syscall.Errno) {
 	note("TIOCGWINSZ", unix.SYS_IOCTL, bad, unix.TIOCGWINSZ, 0)
 	note("TIOCSCTTY", unix.SYS_IOCTL, bad, unix.TIOCSCTTY, 0)
 	note("statx", unix.SYS_STATX, bad, bad, 0)
-	note("openat2", unix.SYS_OPENAT2, bad, bad, bad)
+	note("openat", unix.SYS_OPENAT, bad, bad, unix.O_CREAT)
+	note("fchmod", unix.SYS_FCHMOD, bad, 0o1777, 0)
 	note("faccessat2", unix.SYS_FACCESSAT2, bad, bad, 0)
 	note("close_range", unix.SYS_CLOSE_RANGE, bad, 0, 0)
 	note("memfd_create", unix.SYS_MEMFD_CREATE, bad, 0, 0)

@@ -16,6 +16,13 @@ type Options struct {
 	// NoNetwork refuses AF_INET and AF_INET6 sockets too: for a command whose
 	// policy has no network and that has no network namespace of its own.
 	NoNetwork bool
+	// Openat2 lets openat2 through, whose mode no filter can see: for our own
+	// file server. Programs fall back to openat.
+	Openat2 bool
+	// Shared refuses what reaches others' processes and System V objects by
+	// their numbers and asks for no more than the same user: for a command
+	// without namespaces. Landlock does not look at these calls.
+	Shared bool
 }
 
 // Program returns the filter for this architecture, ready to be installed by
@@ -60,6 +67,12 @@ const (
 	examineSocket
 	examineIoctl
 	examinePersonality
+	examineMode   // second argument
+	examineModeAt // third argument
+	examineOpen   // mode is the third argument
+	examineOpenAt // mode is the fourth argument
+	examineOpenat2
+	examinePrlimit
 )
 
 // span is a run of call numbers, from one up to the next span's, that share a
@@ -86,12 +99,12 @@ func program(goarch string, o Options) ([]bpf.Instruction, error) {
 		answer(kill),
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
 	}
-	return append(head, tree(spans(goarch), o)...), nil
+	return append(head, tree(spans(goarch, o), o)...), nil
 }
 
 // spans returns the verdicts over all numbers, lowest first, no two neighbours
 // alike.
-func spans(goarch string) []span {
+func spans(goarch string, o Options) []span {
 	var special []span
 	add := func(c call, v verdict) {
 		number := c.amd64
@@ -107,6 +120,11 @@ func spans(goarch string) []span {
 	}
 	for _, c := range examined {
 		add(c.call, c.verdict)
+	}
+	if o.Shared {
+		for _, c := range shared {
+			add(c.call, c.verdict)
+		}
 	}
 	slices.SortFunc(special, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 
