@@ -15,6 +15,11 @@ import (
 // name is what the backend calls itself.
 const name = "local"
 
+// BoxUID is the user, and the group, of boxes that an engine run by root makes
+// in a directory of root's. It is above what systemd and container engines
+// give away and belongs to nobody.
+const BoxUID = 1_900_000_000
+
 // closeGrace bounds how long Backend.Close lets processes end by themselves.
 const closeGrace = 2 * time.Second
 

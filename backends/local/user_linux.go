@@ -18,11 +18,6 @@ import (
 	"github.com/hermes-exec/hermes-exec/guest"
 )
 
-// BoxUID is the user, and the group, of boxes that an engine run by root makes
-// in a directory of root's. It is above what systemd and container engines
-// give away and belongs to nobody.
-const BoxUID = 1_900_000_000
-
 // boxUser is who everything in a box is.
 type boxUser struct {
 	uid, gid int
