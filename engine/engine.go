@@ -81,7 +81,8 @@ type Task struct {
 	// Env is set on top of the scrubbed environment, "NAME=value" each.
 	Env []string
 	// Tools are the tools scripts of this session may call. nil means the
-	// default grant; an empty slice grants nothing; an unknown name refuses
+	// default grant, without the web tools where the policy's network is off; an
+	// empty slice grants nothing; an unknown name refuses
 	// the task.
 	Tools []string
 	// Caller says on whose behalf Session.Call acts; "" means registry.Model.
@@ -114,6 +115,9 @@ func (e *Engine) Open(ctx context.Context, task Task) (*Session, error) {
 			return nil, fmt.Errorf("engine: %w", err)
 		}
 		set = slices.Concat(own, set)
+	}
+	if task.Tools == nil && !spec.Policy.Unconfined && spec.Policy.Network == sandbox.NetworkOff {
+		granted = offline(e.declared, granted)
 	}
 	spec.Env, err = e.sandboxEnv(task.Passthrough, set)
 	if err != nil {

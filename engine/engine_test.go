@@ -404,3 +404,34 @@ func TestPolicyThatCannotBeKeptIsRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Without a network of its own a script must not borrow the engine's, but for
+// what it was given by name.
+func TestNetworkOffGrantsNoWebTools(t *testing.T) {
+	e := newEngine(t, func(c *Config) {
+		c.Backends = map[string]sandbox.Backend{"local": &sandboxtest.Fake{}}
+		c.Tools = func(sandbox.Sandbox) []registry.Tool {
+			fetch := func(context.Context, registry.Caller, struct{}) (string, error) { return "", nil }
+			return []registry.Tool{registry.New("web_extract", "web", "Fetch.", fetch), registry.New("read_file", "file", "Read.", fetch)}
+		}
+	})
+	off, host := &sandbox.Policy{Name: "off"}, &sandbox.Policy{Name: "host", Network: sandbox.NetworkHost}
+	for _, c := range []struct {
+		policy *sandbox.Policy
+		tools  []string
+		want   string
+	}{
+		{off, nil, "read_file"},
+		{host, nil, "read_file web_extract"},
+		{unconfined(), nil, "read_file web_extract"},
+		{off, []string{"web_extract"}, "web_extract"},
+	} {
+		s, err := e.Open(t.Context(), Task{Policy: c.policy, Tools: c.tools, WorkDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(s.Granted(), " "); got != c.want {
+			t.Errorf("%s %v: granted %q, want %q", c.policy.Name, c.tools, got, c.want)
+		}
+	}
+}

@@ -42,3 +42,13 @@ func suggestion(tools *registry.Registry, name string) string {
 	}
 	return ", there are no tools"
 }
+
+// offline leaves out of a default grant the tools that reach the network from
+// the engine, for a box that has none: a script could send through them what it
+// may not send itself. A task that names them has them.
+func offline(tools *registry.Registry, granted []string) []string {
+	return slices.DeleteFunc(granted, func(name string) bool {
+		t, ok := tools.Get(name)
+		return ok && t.Toolset == "web"
+	})
+}

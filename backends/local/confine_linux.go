@@ -168,6 +168,12 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	in.first = ours
 	pl.c.Files, pl.c.Trees = true, len(pl.trees)
 	pass := append([]*os.File{theirs}, in.bounds.apply(&pl.c, spec.Resources)...)
+	if pl.c.PIDs == 0 { // nobody set one, but a fork bomb shall end somewhere
+		pl.c.PIDs = usualProcesses
+	}
+	if pl.c.Size == 0 {
+		pl.c.Size = usualSize()
+	}
 	pass = append(pass, pl.trees...)
 	err = in.session.Confine(ctx, pl.c, pass)
 	if waited && errors.Is(err, guest.ErrGone) { // somebody has ended it while it waited
@@ -176,6 +182,19 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 		}
 	}
 	return pl, err
+}
+
+// What a box has that sets no bounds of its own.
+const usualProcesses = 4096
+
+// usualSize is 4 GiB for scratch and /tmp, at most half of the memory it is in.
+func usualSize() int64 {
+	size := int64(4 << 30)
+	var info syscall.Sysinfo_t
+	if syscall.Sysinfo(&info) == nil {
+		size = min(size, int64(info.Totalram)*int64(info.Unit)/2)
+	}
+	return size
 }
 
 // enter makes in what holds the box. A work directory that cannot be seen in it

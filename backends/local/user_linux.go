@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hermes-exec/hermes-exec/guest"
+	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
 // boxUser is who everything in a box is.
@@ -29,7 +30,9 @@ type boxUser struct {
 // userOf decides who a box is: an ordinary user himself; for root never root,
 // but the owner of the work directory, else a user of the boxes' own.
 func (b *Backend) userOf(workDir string) (boxUser, error) {
-	if os.Geteuid() != 0 {
+	uids, _ := os.ReadFile("/proc/self/uid_map")
+	other, ok := otherUser(uids)
+	if os.Geteuid() != 0 || !ok {
 		return boxUser{uid: os.Getuid(), gid: os.Getgid()}, nil
 	}
 	st, err := os.Stat(workDir)
@@ -39,11 +42,40 @@ func (b *Backend) userOf(workDir string) (boxUser, error) {
 	sys := st.Sys().(*syscall.Stat_t)
 	u := boxUser{uid: int(sys.Uid), foreign: true, maps: &b.host.maps}
 	if u.uid == 0 {
-		u.uid, u.gid = BoxUID, BoxUID
+		u.uid, u.gid = other, other
 		return u, nil
+	}
+	if !mapped(uids, u.uid) {
+		return boxUser{}, fmt.Errorf("%s belongs to a user this user namespace does not know: %w", workDir, sandbox.ErrPolicy)
 	}
 	u.gid = groupOf(u.uid, int(sys.Gid))
 	return u, nil
+}
+
+// otherUser is the boxes' own user where this process's user namespace has it,
+// else the last ordinary one it has. With none but root that root is somebody
+// else outside, who stays himself.
+func otherUser(uidMap []byte) (uid int, ok bool) {
+	if mapped(uidMap, BoxUID) {
+		return BoxUID, true
+	}
+	for uid := 65533; uid > 0; uid-- { // 65534 stands for who has no number
+		if mapped(uidMap, uid) {
+			return uid, true
+		}
+	}
+	return 0, false
+}
+
+// mapped reports whether a user namespace has a user, by its uid_map.
+func mapped(uidMap []byte, uid int) bool {
+	for line := range strings.Lines(string(uidMap)) {
+		var first, outside, count int
+		if n, _ := fmt.Sscan(line, &first, &outside, &count); n == 3 && uid >= first && uid-first < count {
+			return true
+		}
+	}
+	return false
 }
 
 // groupOf decides the group of a user's boxes in a directory that has a group:

@@ -64,6 +64,10 @@ func (f *pythonFinder) python(name string, depth int) {
 	}
 	f.seen = append(f.seen, name)
 	real := f.b.links.real(name)
+	ours := sandbox.Covers(f.b.workdir, name) || sandbox.Covers(f.b.private, name)
+	if ours && !sandbox.Covers(f.b.workdir, real) && !isPython(real) {
+		return // a script may have put the link there
+	}
 	if isScript(real) {
 		f.manager(real)
 		return
@@ -80,13 +84,25 @@ func (f *pythonFinder) python(name string, depth int) {
 			target = filepath.Join(filepath.Dir(link), target)
 		}
 		link = target
-		f.prefix(link)
+		if ours && !sandbox.Covers(f.b.workdir, link) {
+			f.add(link)
+		} else {
+			f.prefix(link)
+		}
 	}
 	f.prefix(real)
 	if base := venvBase(filepath.Join(filepath.Dir(filepath.Dir(name)), "pyvenv.cfg")); base != "" {
 		f.python(filepath.Join(base, filepath.Base(real)), depth+1)
 		f.python(filepath.Join(base, "python3"), depth+1)
 	}
+}
+
+// isPython tells whether a file is an interpreter by its name, place and kind.
+func isPython(name string) bool {
+	dir, base := filepath.Split(name)
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && filepath.Base(dir) == "bin" &&
+		strings.HasPrefix(base, "python") && !isScript(name)
 }
 
 // prefix adds the tree that bin/python stands in. One that holds more than an
