@@ -193,6 +193,9 @@ func ends(t *testing.T, r *os.File) {
 // TestEngineKilledAnytime kills engines that start one command after the other
 // at random instants.
 func TestEngineKilledAnytime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it is about processes, of which there are many")
+	}
 	scratch := t.TempDir()
 	path, conns := listen(t)
 	for range 20 {

@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 }
 
 func TestLaws(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: TestConfinedLaws has them too")
+	}
 	sandboxtest.Run(t, sandboxtest.Options{
 		New: func(t testing.TB) sandbox.Backend { return local.New(local.Config{Scratch: t.TempDir()}) },
 	})

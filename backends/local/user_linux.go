@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -59,23 +60,34 @@ func otherUser(uidMap []byte) (uid int, ok bool) {
 	if mapped(uidMap, BoxUID) {
 		return BoxUID, true
 	}
-	for uid := 65533; uid > 0; uid-- { // 65534 stands for who has no number
-		if mapped(uidMap, uid) {
-			return uid, true
+	for first, end := range extents(uidMap) {
+		if last := min(end-1, 65533); last >= first && last > uid { // 65534 stands for who has no number
+			uid, ok = last, true
 		}
 	}
-	return 0, false
+	return uid, ok
 }
 
 // mapped reports whether a user namespace has a user, by its uid_map.
 func mapped(uidMap []byte, uid int) bool {
-	for line := range strings.Lines(string(uidMap)) {
-		var first, outside, count int
-		if n, _ := fmt.Sscan(line, &first, &outside, &count); n == 3 && uid >= first && uid-first < count {
+	for first, end := range extents(uidMap) {
+		if uid >= first && uid < end {
 			return true
 		}
 	}
 	return false
+}
+
+// extents are the ranges of users of a uid_map.
+func extents(uidMap []byte) iter.Seq2[int, int] {
+	return func(yield func(first, end int) bool) {
+		for line := range strings.Lines(string(uidMap)) {
+			var first, outside, count int
+			if n, _ := fmt.Sscan(line, &first, &outside, &count); n == 3 && !yield(first, first+count) {
+				return
+			}
+		}
+	}
 }
 
 // groupOf decides the group of a user's boxes in a directory that has a group:

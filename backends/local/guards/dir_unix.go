@@ -22,6 +22,7 @@ type dir struct {
 	fresh bool
 	subs  []string
 	found []sandbox.FutureInput // Path is the name
+	old   []sandbox.FutureInput // as found, for what did not change but may have been moved
 	have  gitParts
 	venv  bool
 }
@@ -62,33 +63,38 @@ func (d *dir) entry(name []byte, kind entryKind) {
 		return
 	}
 	changed := ctime >= d.since
-	counts := changed || d.moved && d.kind != plain
-	if !counts {
+	if !changed && d.moved == nil {
 		return
 	}
-	why := d.why1(name)
+	why := d.why1(name, mode)
 	switch {
-	case kind == entryFile && changed && (mode&unix.S_ISUID != 0 || mode&(unix.S_ISGID|0o010) == unix.S_ISGID|0o010):
+	case name[0] == '-':
+		why = whyOption
+	case kind == entryFile && (mode&unix.S_ISUID != 0 || mode&(unix.S_ISGID|0o010) == unix.S_ISGID|0o010):
 		why = whySetuid
 	case kind == entryLink && why == "":
 		why = d.names.dir(string(name))
-		if why == "" && changed {
+		if why == "" {
 			why = d.outside(string(name))
 		}
 	case kind == entryOther:
 		why = "" // a pipe or a socket is not run
 	}
-	if why != "" {
-		d.note(string(name), why)
+	switch {
+	case why == "":
+	case changed:
+		d.found = d.note(d.found, string(name), why)
+	default:
+		d.old = d.note(d.old, string(name), why)
 	}
 }
 
 // note notes a name once, the first reason counts.
-func (d *dir) note(name, why string) {
-	if d.kind == gitDir && slices.ContainsFunc(d.found, func(f sandbox.FutureInput) bool { return f.Path == name }) {
-		return // of the second reading
+func (d *dir) note(list []sandbox.FutureInput, name, why string) []sandbox.FutureInput {
+	if d.kind == gitDir && slices.ContainsFunc(list, func(f sandbox.FutureInput) bool { return f.Path == name }) {
+		return list // of the second reading
 	}
-	d.found = append(d.found, sandbox.FutureInput{Path: name, Why: why})
+	return append(list, sandbox.FutureInput{Path: name, Why: why})
 }
 
 // know notes what says what the directory is.
@@ -111,8 +117,8 @@ func (d *dir) know(name []byte, kind entryKind, changed bool) {
 	}
 }
 
-// why1 says why a file of that name counts in this directory.
-func (d *dir) why1(name []byte) string {
+// why1 says why a file of that name and mode counts in this directory.
+func (d *dir) why1(name []byte, mode uint32) string {
 	switch d.kind {
 	case whole:
 		return d.why
@@ -125,8 +131,19 @@ func (d *dir) why1(name []byte) string {
 		switch string(name) {
 		case "config", "config.worktree":
 			return whyGitConfig
-		case "commondir", "gitdir", "hooks", "worktrees", "modules":
+		case "commondir", "gitdir", "hooks", "worktrees", "modules", "info":
 			return whyGitPlace // hooks and the like: as links
+		}
+		if why := whyInGit(string(name)); why != "" {
+			return why // as a link
+		}
+	case gitInfo:
+		if string(name) == "attributes" {
+			return whyGitInfo
+		}
+	case cmdDir:
+		if executable(mode) {
+			return whyCommand
 		}
 	case pySite:
 		if strings.HasSuffix(string(name), ".pth") {
@@ -139,7 +156,18 @@ func (d *dir) why1(name []byte) string {
 	if d.kind == nodeMod {
 		return ""
 	}
-	return d.names.file(name)
+	if why := d.names.file(name); why != "" {
+		return why
+	}
+	if d.place.name == "." && isCommand(string(name), executable(mode)) {
+		return whyCommand
+	}
+	return d.names.at(d.place.name, string(name))
+}
+
+// executable reports whether somebody can start a file, or where a link leads.
+func executable(mode uint32) bool {
+	return mode&unix.S_IFMT == unix.S_IFLNK || mode&0o111 != 0
 }
 
 // outside says why a link counts that leads out of the root, "" if it does not.
@@ -162,10 +190,13 @@ func (d *dir) outside(name string) string {
 
 // finish reports what was found and queues the directories.
 func (d *dir) finish() {
-	if d.kind == gitDir && d.have.config && (d.moved || d.have.headFresh && d.place.name != ".git") {
-		d.note("config", whyGitConfig)
+	if d.kind == gitDir && d.have.config && d.have.headFresh && d.place.name != ".git" && d.moved == nil {
+		d.found = d.note(d.found, "config", whyGitConfig)
 	}
-	if len(d.found) > manyInOne && (d.kind == whole || d.kind == gitHook) {
+	for _, f := range d.old {
+		d.moved.note(path.Join(d.place.name, f.Path), f.Why)
+	}
+	if len(d.found) > manyInOne && (d.kind == whole || d.kind == gitHook || d.kind == cmdDir) {
 		d.add(d.place.name, fmt.Sprintf("%d files: %s", len(d.found), d.found[0].Why))
 	} else {
 		for _, f := range d.found {
@@ -173,7 +204,7 @@ func (d *dir) finish() {
 		}
 	}
 	for _, name := range d.subs {
-		p := place{name: path.Join(d.place.name, name), depth: d.depth + 1, above: d.fresh}
+		p := place{name: path.Join(d.place.name, name), depth: d.depth + 1, above: d.fresh, moved: d.moved}
 		if !d.enter(&p, name) {
 			continue
 		}
@@ -190,23 +221,29 @@ func (d *dir) enter(p *place, name string) bool {
 	base := path.Base(d.place.name)
 	for _, in := range inputsBelow {
 		if in.parent == base && in.name == name {
-			p.kind, p.why, p.moved = whole, in.why, d.moved
+			p.kind, p.why = whole, in.why
 			return true
 		}
 	}
 	switch {
 	case d.kind == whole:
-		p.kind, p.why, p.moved = whole, d.why, d.moved
+		p.kind, p.why = whole, d.why
 	case d.names.dirs[name] != "":
 		p.kind, p.why = whole, d.names.dirs[name]
 	case name == ".git":
 		p.kind = gitDir
 	case d.kind == gitDir && name == "hooks":
-		p.kind, p.moved = gitHook, d.moved
+		p.kind = gitHook
+	case d.kind == gitDir && name == "info":
+		p.kind = gitInfo
+	case d.kind == gitDir && whyInGit(name) != "":
+		p.kind, p.why = whole, whyInGit(name)
 	case d.kind == gitDir && (name == "objects" || name == "refs" || name == "logs"):
 		return false
 	case d.venv && (name == "bin" || name == "Scripts"):
 		p.kind, p.why = whole, whyVenv
+	case slices.Contains(commandDirs[:], p.name):
+		p.kind = cmdDir
 	case name == "node_modules":
 		p.kind = nodeMod
 	case name == "site-packages" || name == "dist-packages":

@@ -2,8 +2,6 @@
 
 package guards
 
-import "strings"
-
 // input is a name that somebody runs or trusts, and who does.
 type input struct{ name, why string }
 
@@ -14,22 +12,42 @@ var inputFiles = [...]input{
 	{"AGENTS.md", "agents follow it"},
 	{"CLAUDE.md", "agents follow it"},
 	{"GEMINI.md", "agents follow it"},
+	{"AGENT.md", "agents follow it"},
+	{"CLAUDE.local.md", "agents follow it"},
+	{"SOUL.md", "agents follow it"},
+	{".hermes.md", "agents follow it"},
+	{".goosehints", "agents follow it"},
+	{".clinerules", "agents follow it"},
+	{".roorules", "agents follow it"},
+	{"opencode.json", "the agent starts the servers it names"},
+	{"opencode.jsonc", "the agent starts the servers it names"},
 	{".cursorrules", "the editor's agent follows it"},
 	{".windsurfrules", "the editor's agent follows it"},
+	{".devcontainer.json", "the editor builds and runs it when the folder is opened"},
 	{".aider.conf.yml", "aider runs the commands it names"},
 
 	{".gitconfig", "git runs what it names at the next command"},
 	{".gitmodules", "git clones what it names"},
+	{".gitattributes", "git runs the configured filters and drivers it names"},
 	{"hgrc", "hg runs the hooks and extensions it names at the next command there"},
+	{"hgrc-not-shared", "hg runs the hooks and extensions it names at the next command there"},
 	{".pre-commit-config.yaml", "pre-commit runs it at the next commit"},
 	{"lefthook.yml", "lefthook runs it at the next commit"},
 	{".lefthook.yml", "lefthook runs it at the next commit"},
+	{"lefthook.yaml", "lefthook runs it at the next commit"},
+	{".lefthook.yaml", "lefthook runs it at the next commit"},
 	{".gitlab-ci.yml", "the CI runs it once it is pushed"},
 	{".travis.yml", "the CI runs it once it is pushed"},
 	{".drone.yml", "the CI runs it once it is pushed"},
 	{"Jenkinsfile", "the CI runs it once it is pushed"},
 	{"azure-pipelines.yml", "the CI runs it once it is pushed"},
 	{"bitbucket-pipelines.yml", "the CI runs it once it is pushed"},
+	{"azure-pipelines.yaml", "the CI runs it once it is pushed"},
+	{".drone.yaml", "the CI runs it once it is pushed"},
+	{".cirrus.yml", "the CI runs it once it is pushed"},
+	{"appveyor.yml", "the CI runs it once it is pushed"},
+	{".appveyor.yml", "the CI runs it once it is pushed"},
+	{"cloudbuild.yaml", "the CI runs it once it is pushed"},
 
 	{"Makefile", "make runs it"},
 	{"makefile", "make runs it"},
@@ -40,30 +58,71 @@ var inputFiles = [...]input{
 	{"Taskfile.yml", "task runs it"},
 	{"Taskfile.yaml", "task runs it"},
 	{"Rakefile", "rake runs it"},
+	{"rakefile", "rake runs it"},
+	{"Rakefile.rb", "rake runs it"},
+	{"Gemfile", "bundler runs it"},
+	{"gems.rb", "bundler runs it"},
+	{"Cargo.toml", "cargo takes the build scripts it runs and what it fetches from it"},
+	{"rust-toolchain", "cargo and rustc take the toolchain they run from it"},
+	{"rust-toolchain.toml", "cargo and rustc take the toolchain they run from it"},
 	{"CMakeLists.txt", "cmake runs it at the next build"},
 	{"meson.build", "meson runs it at the next build"},
+	{"meson.options", "meson reads it at the next build"},
+	{"meson_options.txt", "meson reads it at the next build"},
+	{"CMakePresets.json", "cmake takes the programs it runs from it"},
+	{"CMakeUserPresets.json", "cmake takes the programs it runs from it"},
+	{"SConstruct", "scons runs it"},
+	{"SConscript", "scons runs it"},
+	{"wscript", "waf runs it"},
+	{"build.zig", "zig runs it at the next build"},
+	{"build.xml", "ant runs it"},
+	{"build.sbt", "sbt runs it at the next build"},
 	{"build.rs", "cargo runs it at the next build"},
-	{"build.gradle", "gradle runs it at the next build"},
-	{"build.gradle.kts", "gradle runs it at the next build"},
-	{"settings.gradle", "gradle runs it at the next build"},
-	{"settings.gradle.kts", "gradle runs it at the next build"},
 	{"gradlew", "it is run to build"},
+	{"gradlew.bat", "it is run to build"},
+	{"mvnw.cmd", "it is run to build"},
+	{"gradle.properties", "gradle takes its JVM and plugins from it"},
 	{"mvnw", "it is run to build"},
 	{"pom.xml", "maven runs the plugins it names at the next build"},
 	{"configure", "it is run before the next build"},
 	{".bazelrc", "bazel takes its options from it at the next build"},
+	{"WORKSPACE", "bazel fetches and runs what it names at the next build"},
+	{"WORKSPACE.bazel", "bazel fetches and runs what it names at the next build"},
+	{"MODULE.bazel", "bazel fetches and runs what it names at the next build"},
+	{"BUILD.bazel", "bazel runs what it names at the next build"},
+	{"BUCK", "buck runs what it names at the next build"},
+	{".buckconfig", "buck runs what it names at the next build"},
 	{"Dockerfile", "docker runs it at the next build"},
 	{"Containerfile", "podman runs it at the next build"},
-	{"docker-compose.yml", "docker starts what it names"},
-	{"docker-compose.yaml", "docker starts what it names"},
-	{"compose.yml", "docker starts what it names"},
-	{"compose.yaml", "docker starts what it names"},
 	{"Vagrantfile", "vagrant runs it"},
+	{"Procfile", "the process manager starts what it names"},
+	{"Tiltfile", "tilt runs it"},
+	{"ansible.cfg", "ansible takes the plugins and programs it runs from it"},
+	{"flake.nix", "nix runs it at the next build or shell"},
+	{"shell.nix", "nix runs it at the next build or shell"},
+	{"default.nix", "nix runs it at the next build or shell"},
+	{"devenv.nix", "it runs when the development shell is entered"},
+	{"devbox.json", "it runs when the development shell is entered"},
 
 	{"package.json", "npm runs its scripts at the next install, test or start"},
 	{".npmrc", "npm takes its registry and its shell from it"},
 	{".yarnrc.yml", "yarn runs the program and plugins it names"},
 	{".pnpmfile.cjs", "pnpm runs it at the next install"},
+	{".yarnrc", "yarn runs the program it names"},
+	{".pnp.cjs", "node runs it before every program that yarn starts"},
+	{".pnp.loader.mjs", "node runs it before every program that yarn starts"},
+	{"bunfig.toml", "bun runs what it preloads at its next start"},
+	{"deno.json", "deno runs its tasks"},
+	{"deno.jsonc", "deno runs its tasks"},
+	{"composer.json", "composer runs its scripts at the next install"},
+	{"Gruntfile.js", "grunt runs it"},
+	{"gulpfile.js", "gulp runs it"},
+	{".babelrc", "babel loads the plugins it names at the next build"},
+	{".postcssrc", "postcss loads the plugins it names at the next build"},
+	{".mocharc.js", "mocha loads what it names at the next test"},
+	{".mocharc.cjs", "mocha loads what it names at the next test"},
+	{".mocharc.json", "mocha loads what it names at the next test"},
+	{".mocharc.yml", "mocha loads what it names at the next test"},
 	{"setup.py", "pip runs it at the next install"},
 	{"setup.cfg", "pip and pytest take what they run from it"},
 	{"pyproject.toml", "pip runs the build backend it names, tools take their plugins from it"},
@@ -71,6 +130,14 @@ var inputFiles = [...]input{
 	{"pytest.ini", "pytest loads the plugins it names at the next test"},
 	{"tox.ini", "tox runs it at the next test"},
 	{"noxfile.py", "nox runs it at the next test"},
+	{".coveragerc", "coverage loads the plugins it names at the next test"},
+	{".pylintrc", "pylint runs the init-hook it names"},
+	{"pylintrc", "pylint runs the init-hook it names"},
+	{"mypy.ini", "mypy loads the plugins it names"},
+	{".mypy.ini", "mypy loads the plugins it names"},
+	{".flake8", "flake8 loads the plugins it names"},
+	{".pdbrc", "pdb runs it when it starts there"},
+	{".pdbrc.py", "pdb runs it when it starts there"},
 	{"sitecustomize.py", "python runs it at every start where it is importable"},
 	{"usercustomize.py", "python runs it at every start where it is importable"},
 	{"pyvenv.cfg", "python takes its installation from it"},
@@ -93,14 +160,52 @@ var inputFiles = [...]input{
 	{".dir-locals.el", "emacs applies it to the files there"},
 	{".gdbinit", "gdb may run it when it starts there"},
 	{".lldbinit", "lldb may run it when it starts there"},
+	{".emacs", "emacs runs it when it starts"},
+	{".Rprofile", "R reads it when it starts there"},
+	{".Renviron", "R reads it when it starts there"},
+	{".ghci", "ghci runs it when it starts there"},
+	{".irbrc", "ruby's console runs it when it starts there"},
+	{".pryrc", "ruby's console runs it when it starts there"},
+	{".iex.exs", "iex runs it when it starts there"},
+	{".sqliterc", "sqlite3 runs it when it starts"},
+	{".tmux.conf", "tmux runs it when it starts"},
+	{".screenrc", "screen runs it when it starts"},
 	{".mise.toml", "mise runs it when a shell enters the directory"},
 	{"mise.toml", "mise runs it when a shell enters the directory"},
+	{"mise.local.toml", "mise runs it when a shell enters the directory"},
+	{".mise.local.toml", "mise runs it when a shell enters the directory"},
+	{".tool-versions", "the version manager takes the programs it runs from it"},
 	{"authorized_keys", "ssh lets in who it names"},
 }
 
-// inputSuffixes are ends of file names that count.
-var inputSuffixes = [...]input{
-	{".code-workspace", "the editor applies its settings and tasks when it is opened"},
+// inputPatterns are beginnings and ends of file names that count, wherever they
+// are.
+var inputPatterns = [...]struct{ prefix, suffix, why string }{
+	{"", ".code-workspace", "the editor applies its settings and tasks when it is opened"},
+	{"", ".config.js", "the tool it belongs to (eslint, vite, jest, …) runs it at its next start"},
+	{"", ".config.cjs", "the tool it belongs to (eslint, vite, jest, …) runs it at its next start"},
+	{"", ".config.mjs", "the tool it belongs to (eslint, vite, jest, …) runs it at its next start"},
+	{"", ".config.ts", "the tool it belongs to (eslint, vite, jest, …) runs it at its next start"},
+	{"", ".config.cts", "the tool it belongs to (eslint, vite, jest, …) runs it at its next start"},
+	{"", ".config.mts", "the tool it belongs to (eslint, vite, jest, …) runs it at its next start"},
+	{".eslintrc", "", "eslint loads the plugins it names, or runs it, at its next start"},
+	{"", ".gemspec", "bundler runs it"},
+	{"", ".mk", "make runs it where a makefile includes it"},
+	{"", ".gradle", "gradle runs it at the next build"},
+	{"", ".gradle.kts", "gradle runs it at the next build"},
+	{"", ".tf", "terraform runs the providers and commands it names"},
+	{"", ".tf.json", "terraform runs the providers and commands it names"},
+	{"", ".tofu", "terraform runs the providers and commands it names"},
+	{"", ".desktop", "the desktop runs it when it is opened"},
+	{"docker-compose", ".yml", "docker starts what it names"},
+	{"docker-compose", ".yaml", "docker starts what it names"},
+	{"compose", ".yml", "docker starts what it names"},
+	{"compose", ".yaml", "docker starts what it names"},
+	{"Dockerfile.", "", "docker runs it at the next build"},
+	{"", ".Dockerfile", "docker runs it at the next build"},
+	{"mise.", ".toml", "mise runs it when a shell enters the directory"},
+	{".mise.", ".toml", "mise runs it when a shell enters the directory"},
+	{".woodpecker", "", "the CI runs it once it is pushed"},
 }
 
 // inputDirs are directories in which every file counts.
@@ -115,12 +220,23 @@ var inputDirs = [...]input{
 	{".cursor", "the editor's agent runs and follows it"},
 	{".codex", "the agent runs and follows it"},
 	{".gemini", "the agent runs and follows it"},
+	{".hermes", "the agent runs and follows it"},
+	{".opencode", "the agent runs and follows it"},
+	{".clinerules", "the agent runs and follows it"},
+	{".roo", "the agent runs and follows it"},
+	{".kiro", "the agent runs and follows it"},
+	{".agents", "the agent runs and follows it"},
 	{".windsurf", "the editor's agent runs and follows it"},
 	{".husky", "git runs it at the next commit"},
 	{".githooks", "git runs it if core.hooksPath names it"},
 	{".circleci", "the CI runs it once it is pushed"},
+	{".buildkite", "the CI runs it once it is pushed"},
+	{".woodpecker", "the CI runs it once it is pushed"},
+	{".gitea", "the CI runs it once it is pushed"},
+	{".forgejo", "the CI runs it once it is pushed"},
 	{".cargo", "cargo runs the programs it names at the next build"},
 	{".mvn", "maven loads what it names at the next build"},
+	{".mise", "mise runs it when a shell enters the directory"},
 }
 
 // inputsBelow are directories in which every file counts if they are in a
@@ -128,71 +244,51 @@ var inputDirs = [...]input{
 var inputsBelow = [...]struct{ parent, name, why string }{
 	{".github", "workflows", "the CI runs it once it is pushed"},
 	{".github", "actions", "the CI runs it once it is pushed"},
+	{".config", "mise", "mise runs it when a shell enters the directory"},
+	{".config", "fish", "fish runs it at its next start"},
 	{"node_modules", ".bin", "npx and npm's scripts run it"},
 	{".yarn", "releases", "yarn runs it at its next start"},
 	{".yarn", "plugins", "yarn runs it at its next start"},
 	{"gradle", "wrapper", "gradlew runs it at the next build"},
 }
 
-// What git trusts in a repository.
-const (
-	whyGitConfig = "git runs what it names (hooks, monitors, filters) at the next command there"
-	whyGitHook   = "git runs it at the next matching command there"
-	whyGitPlace  = "git takes its configuration and hooks from where it points"
-	whyVenv      = "it runs when the virtual environment is used"
-	whySitePath  = "python runs it at every start of this installation"
-	whySetuid    = "it runs with its owner's rights, whoever starts it"
-)
-
-// names is the tables, to look things up in.
-type names struct {
-	files, dirs map[string]string
+// inputsAt are files that count in a certain directory, wherever that is.
+var inputsAt = [...]struct{ dir, name, why string }{
+	{".jj/repo", "config.toml", "jj runs the programs it names at the next command there"},
+	{".sl", "config", "sl runs the hooks and extensions it names at the next command there"},
+	{".hg", "sharedpath", "hg takes its configuration and hooks from where it points"},
+	{"tools", "bazel", "bazel's launcher runs it in its place"},
+	{".github", "copilot-instructions.md", "agents follow it"},
+	{".config", "mise.toml", "mise runs it when a shell enters the directory"},
+	{"project", "plugins.sbt", "sbt runs it at the next build"},
 }
 
-func newNames() *names {
-	n := &names{make(map[string]string, len(inputFiles)), make(map[string]string, len(inputDirs))}
-	for _, in := range inputFiles {
-		n.files[in.name] = in.why
-	}
-	for _, in := range inputDirs {
-		n.dirs[in.name] = in.why
-	}
-	return n
+// inputsInGit are directories of a repository's own in which every file counts.
+// Git makes them itself, so that they cannot be closed: what is left of them
+// after a run counts.
+var inputsInGit = [...]input{
+	{"rebase-merge", "git rebase --continue runs the commands it lists, with the options it gives"},
+	{"rebase-apply", "git am or rebase --continue applies it, with the options it gives"},
+	{"sequencer", "git cherry-pick or revert --continue takes its options from it"},
+	{"remotes", "git fetches from and pushes to what it names"},
+	{"branches", "git fetches from and pushes to what it names"},
 }
 
-// file says why a file of that name counts, "" if it does not.
-func (n *names) file(name []byte) string {
-	if why := n.files[string(name)]; why != "" {
-		return why
-	}
-	for _, in := range inputSuffixes {
-		if len(name) > len(in.name) && string(name[len(name)-len(in.name):]) == in.name {
-			return in.why
-		}
-	}
-	return ""
-}
+// commandDirs are directories of the root that people have in PATH, or run by
+// hand: what can be executed in them counts.
+var commandDirs = [...]string{"bin", ".bin", "sbin", "script", "scripts", ".local/bin"}
 
-// dir says why a directory of that name counts, or one that is in it.
-func (n *names) dir(name string) string {
-	if why := n.dirs[name]; why != "" {
-		return why
-	}
-	for _, in := range inputsBelow {
-		if in.parent == name {
-			return in.why
-		}
-	}
-	return ""
-}
-
-// link says why a link to target, which is outside, counts.
-func (n *names) link(target string) string {
-	dirs := strings.Split(target, "/")
-	for i, name := range dirs {
-		if i == len(dirs)-1 && n.file([]byte(name)) != "" || n.dirs[name] != "" || name == ".git" || name == ".ssh" {
-			return "who writes through it changes " + target + ", outside the workspace"
-		}
-	}
-	return ""
+// commands are what an executable in the root stands in for, where "." is in
+// PATH.
+var commands = [...]string{
+	"ls", "cat", "cd", "cp", "mv", "rm", "ln", "mkdir", "rmdir", "touch", "chmod", "chown", "echo", "printf", "pwd", "env", "which", "test", "true",
+	"grep", "rg", "sed", "awk", "find", "fd", "xargs", "sort", "head", "tail", "less", "more", "wc", "cut", "tr", "tee", "diff", "file", "stat",
+	"ps", "top", "kill", "df", "du", "id", "whoami", "date", "sleep", "clear", "man", "sudo", "su", "mount", "systemctl", "crontab", "dir",
+	"sh", "bash", "zsh", "fish", "dash", "tmux", "screen", "direnv", "ssh", "scp", "sftp", "rsync", "curl", "wget", "nc", "gpg", "openssl",
+	"tar", "zip", "unzip", "gzip", "gunzip", "xz", "git", "gh", "hg", "jj", "sl", "svn", "vi", "vim", "nvim", "nano", "emacs", "code", "cursor",
+	"make", "cmake", "ninja", "meson", "just", "task", "bazel", "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "ar", "as", "gdb", "lldb",
+	"python", "python2", "python3", "pip", "pip3", "pipx", "uv", "uvx", "poetry", "pytest", "tox", "nox", "ruff", "black", "mypy", "conda",
+	"node", "npm", "npx", "yarn", "pnpm", "bun", "deno", "tsc", "go", "gofmt", "rustc", "cargo", "rustup", "java", "javac", "mvn", "gradle",
+	"ruby", "gem", "bundle", "rake", "perl", "php", "composer", "lua", "R", "Rscript", "docker", "podman", "kubectl", "helm", "terraform", "aws", "gcloud",
+	"claude", "codex", "gemini", "aider", "opencode", "hermes",
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,7 +57,9 @@ const manyInOne = 8
 
 // Scan lists what was made or changed in root, a real path, at or after since
 // and will be run or trusted later, sorted by path. It goes by the change time,
-// which a script cannot set. Shallow directories come first, so that a budget
+// which a script cannot set. What was renamed together with its directory keeps
+// its times: where a directory and its parent changed, everything below counts
+// as changed, and is listed as moved. Shallow directories come first, so that a budget
 // which is too small costs the deep ones; complete is false when something was
 // not seen. When there is more than the list may hold, its entry for root says
 // how much. Nothing is opened but directories, and no link is followed.
@@ -82,6 +85,9 @@ func Scan(ctx context.Context, root string, since time.Time, o ScanOptions) (lis
 		s.queue = s.queue[1:]
 		s.visit(p)
 	}
+	for _, m := range s.moves {
+		s.addMoved(m)
+	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, false, fmt.Errorf("guards: scan %s: %w", root, err)
 	}
@@ -96,6 +102,8 @@ const (
 	whole             // every file in it counts
 	gitDir            // a repository's own directory
 	gitHook           // its hooks
+	gitInfo           // its info
+	cmdDir            // programs for PATH
 	nodeMod           // node_modules
 	pySite            // site-packages
 )
@@ -107,7 +115,25 @@ type place struct {
 	why   string // of whole
 	depth int
 	above bool // its parent's list of names changed
-	moved bool // it, or what it counts with, may have been put here as it is
+	moved *moved // the tree that it is in may have been put here as it is
+}
+
+// moved is a tree that may have been put in its place as it is: by a rename,
+// which the files in it do not show. The directory's own change time and its
+// parent's do, but so they do when something was made in both, and a script can
+// make the two look alike. So what counts in it is listed, as one if it is much.
+type moved struct {
+	name  string
+	found []sandbox.FutureInput // Path is below the root; at most manyInOne
+	count int
+	many  bool // more than one reason
+}
+
+func (m *moved) note(name, why string) {
+	if m.count++; m.count <= manyInOne {
+		m.found = append(m.found, sandbox.FutureInput{Path: name, Why: why})
+	}
+	m.many = m.many || why != m.found[0].Why
 }
 
 type scan struct {
@@ -120,6 +146,7 @@ type scan struct {
 	since    int64
 	deadline time.Time
 	queue    []place
+	moves    []*moved
 	buf      []byte
 	seen     int
 	list     []sandbox.FutureInput
@@ -176,7 +203,13 @@ func (s *scan) visit(p place) {
 		return
 	}
 	d := &dir{scan: s, place: p, fd: fd, fresh: ctime >= s.since}
-	d.moved = p.moved || d.fresh && p.above
+	if d.moved == nil && d.fresh && p.above {
+		d.moved = &moved{name: p.name}
+		s.moves = append(s.moves, d.moved)
+	}
+	if path.Base(p.name)[0] == '-' && (d.fresh || d.moved != nil) {
+		s.add(p.name, whyOption)
+	}
 	if err := d.read(); err != nil {
 		s.complete = false
 	}
@@ -214,6 +247,21 @@ func (s *scan) add(name, why string) {
 		return
 	}
 	s.list = append(s.list, sandbox.FutureInput{Path: filepath.Join(s.path, name), Why: why})
+}
+
+// addMoved adds what counts in a tree that may have been put there.
+func (s *scan) addMoved(m *moved) {
+	switch {
+	case m.count <= manyInOne:
+		for _, f := range m.found {
+			s.add(f.Path, f.Why+"; "+whyMoved)
+		}
+	case m.many:
+		s.add(m.name, fmt.Sprintf("%d files that are run or trusted later, such as %q: %s; %s",
+			m.count, strings.TrimPrefix(m.found[0].Path, m.name+"/"), m.found[0].Why, whyMoved))
+	default:
+		s.add(m.name, fmt.Sprintf("%d files: %s; %s", m.count, m.found[0].Why, whyMoved))
+	}
 }
 
 func (s *scan) result() []sandbox.FutureInput {
