@@ -152,7 +152,10 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	if planErr == nil {
 		defer pl.close()
 	}
-	if err = errors.Join(err, planErr); err != nil {
+	if err == nil { // without a guest no plan matters
+		err = planErr
+	}
+	if err != nil {
 		return nil, err
 	}
 	if in.bounds, err = b.backend.bound(b.info.ID, spec.Resources, slices.Contains(p.BestEffort, sandbox.ClauseResources)); err != nil {

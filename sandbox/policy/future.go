@@ -16,7 +16,7 @@ import (
 // later. Those marked ? are closed only where they exist: to reserve each
 // missing one would litter the tree.
 const future = `
-git: hooks and settings that git runs: ./.git ./.husky? ./.githooks? ./.gitconfig?
+git: hooks and settings that git runs: ./.git ./.husky? ./.githooks? ./.gitconfig? ./.hg/hgrc? ./.jj/repo/config.toml? ./.sl/config?
 editors: tasks and settings that editors run: ./.vscode ./.idea ./.zed? ./.fleet? ./.devcontainer? ./.exrc? ./.nvimrc? ./.nvim.lua?
 agents_config: settings and hooks of coding agents: ./.claude ./.cursor ./.mcp.json ./.codex? ./.gemini? ./.windsurf?
 direnv: commands that a shell runs on entering the directory: ./.envrc

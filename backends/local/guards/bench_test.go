@@ -54,13 +54,15 @@ func BenchmarkScan(b *testing.B) {
 				put(b, dir, fmt.Sprintf("file%d.txt", f), "")
 			}
 		}
-		b.Run(fmt.Sprintf("files=%d/dirs=%d", c.dirs*c.files, c.dirs), func(b *testing.B) {
-			since := time.Now().Add(time.Minute)
-			for b.Loop() {
-				if _, complete, err := Scan(b.Context(), root, since, ScanOptions{Budget: time.Minute}); err != nil || !complete {
-					b.Fatal(complete, err)
+		for name, after := range map[string]time.Duration{"old": time.Minute, "new": -time.Hour} {
+			b.Run(fmt.Sprintf("files=%d/dirs=%d/%s", c.dirs*c.files, c.dirs, name), func(b *testing.B) {
+				since := time.Now().Add(after)
+				for b.Loop() {
+					if _, complete, err := Scan(b.Context(), root, since, ScanOptions{Budget: time.Minute}); err != nil || !complete {
+						b.Fatal(complete, err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }

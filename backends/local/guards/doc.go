@@ -33,6 +33,7 @@
 // never through a link. An engine run by root acts in it with the rights of its
 // owner.
 //
-// Scan finds, after a run, what no guard can prevent: nested repositories, and
-// what has to stay writable although it runs later.
+// Scan finds, after a run, what no guard can prevent: nested repositories, trees
+// that were moved from where nobody looks, and what has to stay writable although
+// it runs later.
 package guards

@@ -114,7 +114,7 @@ type place struct {
 	kind  placeKind
 	why   string // of whole
 	depth int
-	above bool // its parent's list of names changed
+	above bool   // its parent's list of names changed
 	moved *moved // the tree that it is in may have been put here as it is
 }
 

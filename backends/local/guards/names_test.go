@@ -1,0 +1,81 @@
+//go:build unix
+
+package guards
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Every one of these is run or trusted by somebody, wherever it lies.
+func TestScanKnowsNames(t *testing.T) {
+	root := scanRoot(t)
+	since := settle(t, root)
+	counts := strings.Fields(`
+		eslint.config.js eslint.config.mjs eslint.config.ts vite.config.ts jest.config.cjs webpack.config.js rollup.config.mjs babel.config.js
+		postcss.config.js tailwind.config.ts next.config.mjs .eslintrc .eslintrc.json .eslintrc.cjs .babelrc bunfig.toml package.json .npmrc .yarnrc.yml .pnp.cjs
+		Gemfile Rakefile x.gemspec Cargo.toml build.rs rust-toolchain rust-toolchain.toml .Rprofile .ghci .pylintrc .pdbrc composer.json
+		flake.nix shell.nix default.nix ansible.cfg main.tf mise.toml .mise.toml mise.local.toml mise.dev.toml .tool-versions
+		.jj/repo/config.toml .sl/config .hg/hgrc tools/bazel .bazelrc WORKSPACE MODULE.bazel x.desktop
+		AGENTS.md CLAUDE.md GEMINI.md .hermes.md SOUL.md .cursorrules opencode.json .github/copilot-instructions.md
+		tox.ini noxfile.py pytest.ini setup.cfg conftest.py pyproject.toml CMakeLists.txt meson.build
+		build.gradle build.gradle.kts lib.gradle gradlew pom.xml mvnw rules.mk .gdbinit .lldbinit .vimrc .exrc .emacs .dir-locals.el
+		x.code-workspace .devcontainer/devcontainer.json .devcontainer.json docker-compose.yml docker-compose.override.yml compose.yaml Vagrantfile Procfile Dockerfile.prod
+		.buildkite/pipeline.yml .circleci/config.yml azure-pipelines.yml bitbucket-pipelines.yml .travis.yml .drone.yml .woodpecker.yml .woodpecker/a.yaml
+		.gitlab-ci.yml .gitattributes .config/mise/config.toml --checkpoint-action=exec=sh -rf`)
+	for _, name := range counts {
+		put(t, root, "sub/"+name, "")
+	}
+	for _, name := range strings.Fields(`config.js x.config.json tools/x .jj/repo/x config.toml repo/config.toml main.py lib.rs x.yml notes.md a-b git.txt .hg/store/x`) {
+		put(t, root, "sub/"+name, "")
+	}
+	dash := filepath.Join(root, "sub", "--checkpoint=1") // a directory as well
+	if err := os.Mkdir(dash, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range counts {
+		counts[i] = "sub/" + name
+	}
+	got, whys := scanned(t, root, since, ScanOptions{List: 1000})
+	same(t, "scan", got, append(counts, "sub/--checkpoint=1")...)
+	if whys["sub/--checkpoint=1"] != whyOption || whys["sub/-rf"] != whyOption {
+		t.Errorf("whys: %q", whys)
+	}
+	for _, table := range [][]input{inputFiles[:], inputDirs[:]} {
+		seen := map[string]bool{}
+		for _, in := range table {
+			if seen[in.name] {
+				t.Errorf("%s is there twice", in.name)
+			}
+			seen[in.name] = true
+		}
+	}
+}
+
+func TestScanKnowsCommands(t *testing.T) {
+	root := scanRoot(t)
+	since := before(t, root, "bin/old", "sub/x")
+	runs := []string{"bin/tool", ".bin/x", "scripts/deploy", ".local/bin/x", "git", "ls", "make", "python3", "bin/old"}
+	for _, name := range append(runs, "sub/bin/tool", "sub/git", "tool", "src/ls") {
+		put(t, root, name, "#!/bin/sh\n")
+		if err := os.Chmod(filepath.Join(root, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"bin/data", "scripts/readme.txt", "docker", "code.txt", "GIT.exe", "npm.cmd", "own.exe"} {
+		put(t, root, name, "")
+	}
+	if err := errors.Join(os.Symlink("sub/x", root+"/python"), os.Symlink("../sub/x", root+"/bin/linked")); err != nil {
+		t.Fatal(err)
+	}
+	got, whys := scanned(t, root, since, ScanOptions{})
+	same(t, "scan", got, append(runs, "GIT.exe", "npm.cmd", "python", "bin/linked")...)
+	for name, why := range whys {
+		if why != whyCommand {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
