@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/hermes-exec/hermes-exec/backends/local"
 	"github.com/hermes-exec/hermes-exec/engine"
@@ -32,7 +33,13 @@ func Example() {
 	defer e.Close()
 
 	ctx := context.Background()
-	s, err := e.Open(ctx, engine.Task{Policy: &sandbox.Policy{Name: "open", Unconfined: true}})
+	project, err := os.MkdirTemp("", "project")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(project)
+	s, err := e.Open(ctx, engine.Task{WorkDir: project}) // confined by the workspace profile
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -47,9 +54,9 @@ for name in ("script", "world"):
 		return
 	}
 	fmt.Print(r.Output)
-	fmt.Println(r.Status, r.ToolCallsMade)
+	fmt.Println(r.Status, r.ToolCallsMade, r.Policy)
 	// Output:
 	// Hello, script!
 	// Hello, world!
-	// success 2
+	// success 2 workspace
 }
