@@ -51,7 +51,7 @@ while True:
     i += 1
     terminal("(trap '' TERM; sleep 600) >/dev/null 2>&1 & sleep 0.02; : " + MARK)
     write_file("/tmp/file%d" % i, "x" * 10000)`},
-		{name: "timing out", up: true, flags: []string{"--timeout", "300ms"}, least: 100 * time.Millisecond, most: 500 * time.Millisecond, then: `
+		{name: "timing out", up: true, flags: []string{"--timeout", "3s"}, least: 2800 * time.Millisecond, most: 3300 * time.Millisecond, then: `
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 time.sleep(600)`},
 		{name: "ending", up: true, most: 40 * time.Millisecond},
