@@ -151,6 +151,7 @@ func TestLimitsDoNotStandInTheWayOfTheKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	defer w.Close() // not before: what the command writes is copied to it
 	p, err := box.Start(ctx, sandbox.Cmd{Stdout: w, Grace: 1, Env: []string{}, Args: []string{"/usr/bin/python3", "-c", `
 import os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -160,11 +161,12 @@ while True:
     except OSError: pass
     b = bytearray(1 << 20)
 `}})
-	w.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = r.Read(make([]byte, 1))
+	if _, err := r.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	cancel(errors.New("enough"))
 	if exit, err := p.Wait(); err != nil || exit.Signal != syscall.SIGKILL {
 		t.Errorf("%+v, %v", exit, err)
