@@ -369,12 +369,14 @@ func (t *siege) settleUID(uids string) {
 	}
 }
 
-// alive are the processes that have the nonce among their arguments.
+// alive are the processes that were given this selftest's plan. The nonce alone
+// may be in the plan of another, as the name of a socket to attack.
 func (t *siege) alive() (pids []string) {
+	mark := fmt.Appendf(nil, `"nonce":%q`, t.bait.nonce)
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range names {
 		data, _ := os.ReadFile(name)
-		if bytes.Contains(data, []byte(t.bait.nonce)) {
+		if bytes.Contains(data, mark) {
 			pids = append(pids, filepath.Base(filepath.Dir(name)))
 		}
 	}
