@@ -16,23 +16,37 @@ done
 chown -R "$uid:$uid" "$dir"
 chmod 755 "$dir"
 
-failed=0
-while IFS='|' read -r pkg path tests; do
-	[ "$tests" != "[][]" ] || continue
-	name=${pkg//\//_}.test
-	go test -c -o "$dir/bin/$name" "$pkg"
+# one PACKAGE DIR: compiles and runs one package's tests.
+one() {
+	local pkg=$1 path=$2 name=${1//\//_}.test start
+	if ! go test -c -o "$dir/bin/$name" "$pkg"; then
+		touch "$dir/failed"
+		return
+	fi
 	start=$(date +%s)
 	if (cd "$dir/src/${path#"$PWD"}" && setpriv --reuid "$uid" --regid "$uid" --clear-groups --bounding-set=-all \
 		env -i HOME="$dir/home" TMPDIR="$dir/tmp" PATH="/usr/local/bin:/usr/bin:/bin:$(go env GOROOT)/bin" LANG=C.UTF-8 \
 		HERMES_EXEC_BIN="$dir/bin/hermes-exec" HERMES_EXEC_REQUIRE="${HERMES_EXEC_REQUIRE:-}" \
-		"$dir/bin/$name" -test.timeout 8m) >"$dir/out" 2>&1; then
+		"$dir/bin/$name" -test.timeout 8m -test.parallel 4) >"$dir/out.$name" 2>&1; then
 		printf 'ok  \t%s\t%ss (uid %s)\n' "$pkg" "$(($(date +%s) - start))" "$uid"
 	else
-		failed=1
-		cat "$dir/out"
+		cat "$dir/out.$name"
 		printf 'FAIL\t%s (uid %s)\n' "$pkg" "$uid"
+		touch "$dir/failed"
 	fi
-done < <(go list -f '{{.ImportPath}}|{{.Dir}}|{{.TestGoFiles}}{{.XTestGoFiles}}' ./...)
+}
+
+# Two packages at once, the longest first.
+list() { go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' "$@"; }
+while read -r pkg path; do
+	while [ "$(jobs -rp | wc -l)" -ge 2 ]; do
+		wait -n || true
+	done
+	one "$pkg" "$path" &
+done < <(list ./integration && list ./... | grep -v '/integration ')
+wait
+failed=0
+[ ! -e "$dir/failed" ] || failed=1
 
 left=$(find "$dir/tmp" -mindepth 1 -not -type d | head -5)
 if [ -n "$left" ]; then

@@ -69,6 +69,7 @@ type moment struct {
 // An engine that is killed at any instant leaves no process two seconds later;
 // the next start sweeps what it left on disk. Both policies, and none.
 func TestSoakKilledAtAnyInstant(t *testing.T) {
+	t.Parallel()
 	kills := 40
 	if os.Getenv("HERMES_EXEC_SOAK") != "" {
 		kills = 400

@@ -33,6 +33,7 @@ func binary(t *testing.T) string {
 // TestScripts runs what is in testdata as it is without configuration: confined.
 // What is in testdata/both must hold without confinement too.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	bin := binary(t)
 	scripts, _ := filepath.Glob("testdata/*.txtar")
 	both, _ := filepath.Glob("testdata/both/*.txtar")

@@ -28,6 +28,7 @@ func variant(t *testing.T, tag string) string {
 // TestLadder runs the program as on machines that have less: what cannot be
 // kept there is refused or reported, and never only left out.
 func TestLadder(t *testing.T) {
+	t.Parallel()
 	t.Run("without namespaces", func(t *testing.T) {
 		bin := variant(t, "nouserns")
 		t.Run("doctor", func(t *testing.T) { ladderDoctor(t, bin) })

@@ -8,8 +8,8 @@ side made to be attacked; calls of the kernel that would change something get
 arguments it refuses after it has asked for the privilege; sockets are connected
 to and nothing is sent, but to the other side's own.
 
-argv[1] is what to run, argv[2] a JSON object made by the other side: where the
-bait is. The answer is one line of JSON per probe and a last one, {"done": N}.
+argv[1] is what to run, argv[2] the mark by which its processes are known. PLAN is
+set by the other side: a JSON object that tells where the bait is. The answer is one line of JSON per probe and a last one, {"done": N}.
 """
 
 # How to write a probe: it returns, with a detail or without, when the attack
@@ -40,7 +40,8 @@ for fd in range(3, 4096):  # before anything here opens one
         INHERITED.append("fd %d" % fd)
     except OSError:
         pass
-C = json.loads(sys.argv[2])
+PLAN = None
+C = json.loads(PLAN)
 SCRATCH = os.path.dirname(os.path.abspath(__file__))
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.syscall.restype = ctypes.c_long

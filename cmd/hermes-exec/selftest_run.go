@@ -186,11 +186,19 @@ func (t *siege) limited() bool {
 	})
 }
 
+// script is the probes with their plan in place of the line that says where. It
+// is no argument: arguments are seen by all, and the plan has the marks of others
+// on this machine, whose processes these are not.
+func (t *siege) script() string {
+	literal, _ := json.Marshal(t.plan)
+	return strings.Replace(attacks, "PLAN = None\n", "PLAN = "+string(literal)+"\n", 1)
+}
+
 // answers runs one part of the script and returns its lines. A script that did
 // not come to its end is an error: what it did not say is not known to hold.
 func (t *siege) answers(ctx context.Context, s *engine.Session, part string, limits engine.Limits) ([]json.RawMessage, engine.Result, error) {
 	limits.Stdout = 1 << 20
-	r, err := s.Run(ctx, engine.Script{Code: attacks, Args: []string{part, t.plan}, Limits: limits})
+	r, err := s.Run(ctx, engine.Script{Code: t.script(), Args: []string{part, t.bait.nonce}, Limits: limits})
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -369,10 +377,9 @@ func (t *siege) settleUID(uids string) {
 	}
 }
 
-// alive are the processes that were given this selftest's plan. The nonce alone
-// may be in the plan of another, as the name of a socket to attack.
+// alive are the processes that have the nonce as an argument.
 func (t *siege) alive() (pids []string) {
-	mark := fmt.Appendf(nil, `"nonce":%q`, t.bait.nonce)
+	mark := []byte("\x00" + t.bait.nonce + "\x00")
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range names {
 		data, _ := os.ReadFile(name)
