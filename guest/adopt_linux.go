@@ -1,7 +1,9 @@
 package guest
 
 import (
+	"context"
 	"os"
+	"os/signal"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,3 +37,41 @@ func KillAdopted() {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// Reap waits for orphans that come to this process, until ctx is done: it is for
+// PID 1 of a container, which has nobody else to do it. A guest's tree never
+// comes here while the guest lives; processes that others start in the
+// container, and guests' trees after KillAdopted, do. Children of this process's
+// own session are left to who has started them.
+func Reap(ctx context.Context) {
+	own, err := unix.Getsid(0)
+	if err != nil {
+		return
+	}
+	news := make(chan os.Signal, 1)
+	signal.Notify(news, unix.SIGCHLD)
+	defer signal.Stop(news)
+	t := tree{root: os.Getpid()}
+	for {
+		if t.scan() == nil {
+			for i := range t.procs {
+				if p := &t.procs[i]; p.parent == t.root && p.session != own {
+					_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG|unix.WALL, nil)
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(reapEvery): // a storm is one look, not a thousand
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-news:
+		}
+	}
+}
+
+// reapEvery is how often Reap looks at most.
+const reapEvery = 100 * time.Millisecond

@@ -53,9 +53,6 @@ func (g *inside) command(conn int) {
 	}
 	_ = unix.SetNonblock(conn, true)
 	c.conn = os.NewFile(uintptr(conn), "engine")
-	g.mu.Lock()
-	g.commands[c] = struct{}{}
-	g.mu.Unlock()
 	go c.attend()
 	go c.follow()
 }
@@ -74,7 +71,12 @@ func (c *command) start(cmd Command, fds []int) (stage string, err error) {
 	l, stage, err := c.g.prepare(cmd, [3]int(fds), started[1], report[1])
 	if err == nil {
 		stage = "guest"
-		c.pid, err = l.fork()
+		c.g.mu.Lock() // so that strays meets no reaper it does not know
+		if c.pid, err = l.fork(); err == nil {
+			c.g.starting[c.pid] = struct{}{}
+			defer c.g.known(c)
+		}
+		c.g.mu.Unlock()
 	}
 	unix.Close(started[1])
 	unix.Close(report[1])
@@ -224,7 +226,21 @@ func (c *command) strays() {
 	}
 }
 
+// known says that the reaper of a command is known as such: either the command
+// runs, or it has been waited for.
+func (g *inside) known(c *command) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.starting, c.pid)
+	if c.pidfd >= 0 {
+		g.commands[c] = struct{}{}
+	}
+}
+
 func (g *inside) isReaper(pid int) bool {
+	if _, ok := g.starting[pid]; ok {
+		return true
+	}
 	for c := range g.commands {
 		if c.pid == pid {
 			return true

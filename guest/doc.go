@@ -28,7 +28,7 @@
 //	g  user system rss left             nothing is left, or left processes resist SIGKILL
 //
 //	engine → guest
-//	c  keep dir n args… n env…          the command; its first byte carries the three
+//	c  flags dir n args… n env…         the command (flags 1: keep, 2: terminal); its first byte carries the three
 //	                                    descriptors that become its 0, 1 and 2
 //	s  signal                           to every process of the tree
 //	e  grace                            TERM to the tree, KILL after grace (ns; 0: at once)

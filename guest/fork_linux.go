@@ -28,7 +28,8 @@ type launch struct {
 	argv, env **byte
 	dir       *byte
 	stdio     [3]int
-	ruleset   int // Landlock, -1 for none
+	terminal  bool // which is what stdio is
+	ruleset   int  // Landlock, -1 for none
 	// own is the rule for the command's own /proc, which rules for the guest's
 	// do not reach; without rights there is none to add.
 	own     unix.LandlockPathBeneathAttr
@@ -216,6 +217,11 @@ func become(l *launch) {
 	for i := uintptr(0); i < 3; i++ {
 		fd := *(*int)(unsafe.Add(unsafe.Pointer(&l.stdio), i*unsafe.Sizeof(l.stdio[0])))
 		if _, _, errno := syscall.RawSyscall6(unix.SYS_DUP3, uintptr(fd), i, 0, 0, 0, 0); errno != 0 {
+			fail(l, stageStdio, errno)
+		}
+	}
+	if l.terminal {
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0, 0, 0, 0); errno != 0 {
 			fail(l, stageStdio, errno)
 		}
 	}

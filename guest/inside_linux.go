@@ -37,6 +37,7 @@ type inside struct {
 
 	mu       sync.Mutex
 	commands map[*command]struct{}
+	starting map[int]struct{} // reapers of commands that do not run yet
 }
 
 // confineOne is the whole life of a session guest: it confines itself, serves
@@ -52,7 +53,7 @@ func confineOne() int {
 	if err != nil || len(packet) == 0 {
 		return 1 // the engine ended before it had said what to be
 	}
-	g := &inside{files: -1, commands: map[*command]struct{}{}}
+	g := &inside{files: -1, commands: map[*command]struct{}{}, starting: map[int]struct{}{}}
 	err = at("configuration", json.Unmarshal(packet, &g.c))
 	if err == nil {
 		err = g.setUp(fds)
@@ -173,6 +174,9 @@ func (g *inside) wall() error {
 		for _, name := range write {
 			err = errors.Join(err, allow(name, landlock.Write))
 		}
+		for _, name := range g.c.Devices {
+			err = errors.Join(err, allow(name, landlock.Write|landlock.Ioctl))
+		}
 		if g.c.Namespaces { // its own, in which nothing can be made
 			err = errors.Join(err, allow("/dev", landlock.Write|landlock.Ioctl))
 		} else {
@@ -262,6 +266,8 @@ func (g *inside) serve() int {
 			go g.serveFiles(fd)
 		case packet[0] == orderListen && len(fds) == 0:
 			g.listen(string(packet[1:]))
+		case packet[0] == orderTerminal && len(fds) == 0:
+			g.terminal()
 		case packet[0] == orderMount: // what comes along is kept open
 			g.mount(packet[1:])
 		default:
@@ -406,7 +412,7 @@ func (g *inside) prepare(cmd Command, stdio [3]int, started, report int) (l *lau
 	l = newLaunch()
 	l.nested = g.c.Namespaces
 	l.started, l.report = started, report
-	l.stdio = stdio
+	l.stdio, l.terminal = stdio, cmd.Terminal
 	l.ngroups = copy(l.groups[:], g.groups)
 	path, err := lookPath(cmd.Args[0], cmd.Env)
 	if err != nil {

@@ -13,6 +13,8 @@ const (
 	orderFiles   = 'f' // and a connection to serve files on
 	orderListen  = 'l' // and a name; answered with a listening socket
 	orderMount   = 'm' // and a list of Mounts; answered with an empty one or an error
+
+	orderTerminal = 'p' // answered with the two ends of a terminal of the box's
 )
 
 const (

@@ -226,19 +226,7 @@ func (s *Session) send(packet []byte, files ...*os.File) error {
 
 // receive reads one packet and at most one descriptor.
 func (s *Session) receive() (packet []byte, file *os.File, err error) {
-	raw, err := s.conn.SyscallConn()
-	if err != nil {
-		return nil, nil, err
-	}
-	var fds []int
-	var readErr error
-	err = raw.Read(func(fd uintptr) bool {
-		packet, fds, readErr = receivePacket(int(fd), 4<<10)
-		return readErr != unix.EAGAIN
-	})
-	if err == nil {
-		err = readErr
-	}
+	packet, fds, err := s.receiveAll()
 	for i, fd := range fds {
 		if i > 0 || err != nil {
 			unix.Close(fd)
@@ -247,6 +235,23 @@ func (s *Session) receive() (packet []byte, file *os.File, err error) {
 		file = os.NewFile(uintptr(fd), "socket")
 	}
 	return packet, file, err
+}
+
+// receiveAll reads one packet with its descriptors.
+func (s *Session) receiveAll() (packet []byte, fds []int, err error) {
+	raw, err := s.conn.SyscallConn()
+	if err != nil {
+		return nil, nil, err
+	}
+	var readErr error
+	err = raw.Read(func(fd uintptr) bool {
+		packet, fds, readErr = receivePacket(int(fd), 4<<10)
+		return readErr != unix.EAGAIN
+	})
+	if err == nil {
+		err = readErr
+	}
+	return packet, fds, err
 }
 
 // hand passes one end of a connection to the guest, with the order it is for.

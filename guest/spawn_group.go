@@ -55,7 +55,7 @@ func (s *Supervisor) Start(ctx context.Context, cmd Command, files [3]*os.File) 
 	}
 	s.keep = cmd.Keep
 	s.proc, err = os.StartProcess(path, cmd.Args, &os.ProcAttr{
-		Dir: cmd.Dir, Env: append([]string{}, cmd.Env...), Files: files[:], Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: cmd.Dir, Env: append([]string{}, cmd.Env...), Files: files[:], Sys: &syscall.SysProcAttr{Setsid: true, Setctty: cmd.Terminal},
 	})
 	if err != nil {
 		stage := "exec"

@@ -250,7 +250,7 @@ func run(cmd Command, files []int, inherited []unix.Signal) (pid int, stage stri
 	pid, err = syscall.ForkExec(path, cmd.Args, &syscall.ProcAttr{
 		Env:   cmd.Env,
 		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: cmd.Terminal, Pdeathsig: syscall.SIGKILL},
 	})
 	if err == unix.ENOENT {
 		return 0, "interpreter", err // the file itself is there

@@ -21,6 +21,12 @@ const (
 	kindEnd     = 'e'
 )
 
+// What a command is besides.
+const (
+	flagKeep = 1 << iota
+	flagTerminal
+)
+
 const (
 	headerSize = 5
 	// maxCommand bounds a command frame. The kernel takes at most 6 MiB of
@@ -130,14 +136,20 @@ type Command struct {
 	Dir  string   // absolute
 	Env  []string
 	Keep bool // descendants may outlive the main process
+	// Terminal says that its descriptors are a terminal, which becomes the one
+	// its session is controlled by.
+	Terminal bool
 }
 
 func (c Command) frame() ([]byte, error) {
-	keep := uint64(0)
+	flags := uint64(0)
 	if c.Keep {
-		keep = 1
+		flags |= flagKeep
 	}
-	f := newFrame(kindCommand).number(keep).text(c.Dir).list(c.Args).list(c.Env)
+	if c.Terminal {
+		flags |= flagTerminal
+	}
+	f := newFrame(kindCommand).number(flags).text(c.Dir).list(c.Args).list(c.Env)
 	if len(f)-headerSize > maxCommand {
 		return nil, errTooBig
 	}
@@ -146,12 +158,12 @@ func (c Command) frame() ([]byte, error) {
 
 func parseCommand(b []byte) (Command, error) {
 	p := payload{rest: b}
-	keep := p.number()
-	c := Command{Dir: p.text(), Args: p.list(), Env: p.list(), Keep: keep == 1}
+	flags := p.number()
+	c := Command{Dir: p.text(), Args: p.list(), Env: p.list(), Keep: flags&flagKeep != 0, Terminal: flags&flagTerminal != 0}
 	if err := p.end(); err != nil {
 		return Command{}, err
 	}
-	if keep > 1 || len(c.Args) == 0 {
+	if flags > flagKeep|flagTerminal || len(c.Args) == 0 {
 		return Command{}, errFrame
 	}
 	return c, nil

@@ -67,7 +67,14 @@ type Info struct {
 	OS      string // GOOS inside
 	Arch    string // GOARCH inside
 
-	Home       string // home directory inside, "" if there is none
+	Home string // home directory inside, "" if there is none
+	// Env is the environment the box itself starts from, NAME=value each: PATH,
+	// HOME and LANG of a container or a remote host. nil where the box sees the
+	// engine's machine, and the engine's environment is the one to start from.
+	Env []string
+	// Guest is the guest program as a process inside may execute it, for work
+	// that is best done where the files are; "" where there is none.
+	Guest      string
 	WorkDir    string // where commands start when Cmd.Dir is empty; absolute, symlinks resolved
 	ScratchDir string // 0700, owned by the box's user, removed by Close
 
@@ -96,6 +103,28 @@ type Spec struct {
 	Mounts    []Mount
 	Policy    Policy
 	Resources Resources
+	// Profile is what Policy was made from. A backend that is Elsewhere makes
+	// the policy from it where the box is, and ignores Policy.
+	Profile Profile
+}
+
+// Profile is a policy as its user named it, before it is resolved to the paths
+// of one machine.
+type Profile struct {
+	Name       string   `json:"name"`           // "sealed", "workspace", "open", or a policy file's name
+	File       []byte   `json:"file,omitempty"` // the policy file's content, if it is one
+	OpenGuards []string `json:"open_guards,omitempty"`
+	DenyRead   []string `json:"deny_read,omitempty"`
+}
+
+// Elsewhere is implemented by a Backend whose boxes do not see the engine's
+// machine: paths, homes, interpreters and policies are resolved where the box
+// is. What Spec.WorkDir means there is the backend's to say: a directory of the
+// remote host, or one of this machine that is mounted.
+type Elsewhere interface {
+	Backend
+	// Elsewhere does nothing; it marks the backend.
+	Elsewhere()
 }
 
 // Mount makes a directory of the engine's machine visible inside.

@@ -51,6 +51,7 @@ var _ sandbox.Sandbox = (*box)(nil)
 type confinement interface {
 	command() (supervisor, error)
 	listen() (net.Listener, string, error)
+	terminal(uid int) (ours, theirs *os.File, err error)
 	futureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error)
 	meter() meter // for a command that begins now; nil where nothing measures
 	close() error
@@ -199,12 +200,10 @@ func (b *box) start(ctx context.Context, cmd sandbox.Cmd) (*process, error) {
 	switch {
 	case len(cmd.Args) == 0:
 		return nil, errors.New("no program given")
-	case cmd.PTY != nil:
-		return nil, fmt.Errorf("a terminal: %w", sandbox.ErrUnsupported)
 	case cmd.Policy != nil && (b.inside != nil || !cmd.Policy.Unconfined):
 		return nil, fmt.Errorf("a policy for one command: %w: open a box with it instead", sandbox.ErrPolicy)
 	}
-	run := guest.Command{Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env, Keep: cmd.Keep}
+	run := guest.Command{Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env, Keep: cmd.Keep, Terminal: cmd.PTY != nil}
 	if run.Env == nil {
 		run.Env = b.env
 	}

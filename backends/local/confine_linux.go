@@ -15,10 +15,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hermes-exec/hermes-exec/backends/local/guards"
 	"github.com/hermes-exec/hermes-exec/guest"
 	"github.com/hermes-exec/hermes-exec/guest/files"
 	"github.com/hermes-exec/hermes-exec/sandbox"
+	"github.com/hermes-exec/hermes-exec/sandbox/guards"
 )
 
 // host is what a backend keeps to confine boxes.
@@ -288,6 +288,21 @@ func (in *confined) keepCovered() error {
 		err = in.session.Mount(mounts)
 	}
 	return err
+}
+
+// terminal makes a terminal of the box's own, else one of this machine's.
+func (in *confined) terminal(uid int) (ours, theirs *os.File, err error) {
+	if in.dir == nil {
+		return in.session.Terminal()
+	}
+	ours, theirs, err = guest.OpenTerminal()
+	if err == nil && uid != os.Getuid() {
+		if err = theirs.Chown(uid, -1); err != nil {
+			ours.Close()
+			theirs.Close()
+		}
+	}
+	return ours, theirs, err
 }
 
 func (in *confined) listen() (net.Listener, string, error) {

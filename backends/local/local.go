@@ -36,6 +36,10 @@ type Config struct {
 	// that starts processes through its backend alone; without it, what had left
 	// the session of a command whose supervisor is killed lives on.
 	Adopt bool
+	// Contained says that this machine is a container which keeps boxes in, and
+	// has nothing of anybody else's: its devices and sockets may be reached, and
+	// what root's rights in it could change is not held against a box.
+	Contained bool
 	// Log gets what is worth knowing but no error; nil discards.
 	Log *slog.Logger
 }

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hermes-exec/hermes-exec/backends/local/guards"
 	"github.com/hermes-exec/hermes-exec/guest"
 	"github.com/hermes-exec/hermes-exec/sandbox"
+	"github.com/hermes-exec/hermes-exec/sandbox/guards"
 )
 
 // scratchInside is where a confined box has its scratch directory: short, as a

@@ -35,7 +35,8 @@ type process struct {
 	began time.Time
 	grace time.Duration
 	keep  bool
-	stdin *os.File // our end of a pipe, or nil
+	stdin *os.File // our end of a pipe or terminal, or nil
+	tty   *os.File // our end of a terminal, or nil
 	meter meter    // nil where nothing measures
 	out   []*stream
 
@@ -72,8 +73,7 @@ func (b *box) launch(ctx context.Context, cmd sandbox.Cmd, run guest.Command) (_
 	if p.grace == 0 {
 		p.grace = defaultGrace
 	}
-	var theirs [3]*os.File
-	var closers []io.Closer
+	theirs, closers, err := p.streams(cmd)
 	defer func() {
 		for _, c := range closers {
 			c.Close()
@@ -82,6 +82,47 @@ func (b *box) launch(ctx context.Context, cmd sandbox.Cmd, run guest.Command) (_
 			p.closePipes()
 		}
 	}()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.supervise(ctx, run, theirs); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.processes[p] = struct{}{}
+	closed := b.closed
+	b.mu.Unlock()
+
+	for _, s := range p.out {
+		go s.copy()
+	}
+	switch {
+	case p.tty != nil:
+		go typeIn(p.stdin, cmd.Stdin)
+	case p.stdin != nil:
+		go func() {
+			_, _ = io.Copy(p.stdin, cmd.Stdin)
+			p.stdin.Close()
+		}()
+	}
+	go p.follow(context.AfterFunc(ctx, func() { p.end(p.grace) }))
+	if closed { // in the meantime
+		p.end(0)
+		<-p.gone
+	}
+	return p, nil
+}
+
+// streams opens what connects a command with the caller, and what is to be
+// closed once it has its ends.
+func (p *process) streams(cmd sandbox.Cmd) (theirs [3]*os.File, closers []io.Closer, err error) {
+	if cmd.PTY != nil {
+		tty, err := p.terminal(cmd)
+		if err != nil {
+			return theirs, nil, fmt.Errorf("a terminal: %w", err)
+		}
+		return [3]*os.File{tty, tty, tty}, []io.Closer{tty}, nil
+	}
 	null := func() (*os.File, error) {
 		f, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 		if err == nil {
@@ -100,7 +141,7 @@ func (b *box) launch(ctx context.Context, cmd sandbox.Cmd, run guest.Command) (_
 		}
 	}
 	if err != nil {
-		return nil, err
+		return theirs, closers, err
 	}
 	for i, w := range []io.Writer{cmd.Stdout, cmd.Stderr} {
 		switch {
@@ -110,38 +151,16 @@ func (b *box) launch(ctx context.Context, cmd sandbox.Cmd, run guest.Command) (_
 			theirs[2] = theirs[1]
 		default:
 			var s *stream
-			if s, theirs[1+i], err = newStream(w, &b.backend.buffers); err == nil {
+			if s, theirs[1+i], err = newStream(w, &p.box.backend.buffers); err == nil {
 				p.out = append(p.out, s)
 				closers = append(closers, theirs[1+i])
 			}
 		}
 		if err != nil {
-			return nil, err
+			return theirs, closers, err
 		}
 	}
-	if err := p.supervise(ctx, run, theirs); err != nil {
-		return nil, err
-	}
-	b.mu.Lock()
-	b.processes[p] = struct{}{}
-	closed := b.closed
-	b.mu.Unlock()
-
-	for _, s := range p.out {
-		go s.copy()
-	}
-	if p.stdin != nil {
-		go func() {
-			_, _ = io.Copy(p.stdin, cmd.Stdin)
-			p.stdin.Close()
-		}()
-	}
-	go p.follow(context.AfterFunc(ctx, func() { p.end(p.grace) }))
-	if closed { // in the meantime
-		p.end(0)
-		<-p.gone
-	}
-	return p, nil
+	return theirs, closers, nil
 }
 
 // supervise runs the command under a guest.
@@ -313,6 +332,10 @@ func (p *process) PID() int { return p.pid }
 
 func (p *process) Exited() <-chan struct{} { return p.exited }
 
+// Gone is closed when nothing of the tree is left, which Wait of a kept command
+// does not wait for.
+func (p *process) Gone() <-chan struct{} { return p.gone }
+
 func (p *process) Wait() (sandbox.Exit, error) {
 	<-p.ended
 	return p.exit, p.err
@@ -334,5 +357,16 @@ func (p *process) Signal(sig syscall.Signal) error {
 }
 
 func (p *process) Resize(rows, cols uint16) error {
-	return fmt.Errorf("local: resize: no terminal: %w", sandbox.ErrUnsupported)
+	if p.tty == nil {
+		return fmt.Errorf("local: resize: no terminal: %w", sandbox.ErrUnsupported)
+	}
+	select {
+	case <-p.gone:
+		return os.ErrProcessDone
+	default:
+	}
+	if err := setSize(p.tty, rows, cols); err != nil {
+		return fmt.Errorf("local: resize: %w", err)
+	}
+	return nil
 }

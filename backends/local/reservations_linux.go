@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hermes-exec/hermes-exec/backends/local/guards"
+	"github.com/hermes-exec/hermes-exec/sandbox/guards"
 )
 
 // linger is how long a work directory's reservations stand after its last

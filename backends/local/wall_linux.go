@@ -38,8 +38,12 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 	if err != nil {
 		return err
 	}
-	if err := wallUser(user, p.Write); err != nil {
-		return err
+	if !b.backend.config.Contained {
+		if err := wallUser(user, p.Write); err != nil {
+			return err
+		}
+	} else if user.foreign {
+		user = boxUser{uid: os.Getuid(), gid: os.Getgid()}
 	}
 	if in.dir, err = b.backend.makeScratch(); err != nil {
 		return err
@@ -52,7 +56,13 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 	in.scratch = in.dir.path
 	// What namespaces replace is hidden: devices, of which the guest allows the
 	// harmless ones, and other boxes' scratch directories.
-	hidden := append(slices.Clone(p.DenyRead), "/dev")
+	hidden := slices.Clone(p.DenyRead)
+	var devices, shared []string
+	if b.backend.config.Contained {
+		devices, shared = []string{"/dev/pts"}, []string{"/dev/shm"}
+	} else {
+		hidden = append(hidden, "/dev")
+	}
 	if base := filepath.Dir(in.scratch); filepath.Base(base) == userDir() {
 		hidden = append(hidden, base)
 	}
@@ -62,7 +72,8 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 	}
 	c := guest.Confinement{
 		UID: user.uid, GID: user.gid, Mapped: user.foreign, NetworkOff: p.Network == sandbox.NetworkOff,
-		Groups: len(in.bounds.groups), Scratch: in.scratch, Read: []string{"/proc"}, Write: append(slices.Concat(p.Write, p.Private), in.scratch),
+		Groups: len(in.bounds.groups), Scratch: in.scratch, Read: []string{"/proc"}, Write: append(slices.Concat(p.Write, p.Private, shared), in.scratch),
+		Devices: devices,
 	}
 	for _, r := range rules {
 		c.Read = append(c.Read, r.Path)
@@ -74,7 +85,9 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 		return err
 	}
 	b.enter(in, user.uid, p.Access(b.info.WorkDir).Read)
-	b.tempDir = in.scratch
+	if !slices.Contains(p.Write, "/tmp") { // which a container's box has of its own
+		b.tempDir = in.scratch
+	}
 	b.info.Enforcement = e
 	return nil
 }
@@ -110,7 +123,7 @@ func (b *box) wallEnforcement(p sandbox.Policy, resources sandbox.Clause, why *g
 	if abi < 6 {
 		return nil, fmt.Errorf("without namespaces Landlock ABI 6 is needed, to keep signals and abstract sockets in; this kernel has %d: %w", abi, sandbox.ErrPolicy)
 	}
-	if sockets := reachableSockets(p); abi < 9 && len(sockets) > 0 {
+	if sockets := reachableSockets(p); abi < 9 && len(sockets) > 0 && !b.backend.config.Contained {
 		return nil, fmt.Errorf("without namespaces a script could connect to sockets of this machine (%s): %w", strings.Join(sockets, ", "), sandbox.ErrPolicy)
 	}
 	wall := fmt.Sprintf("Landlock ABI %d", abi)
@@ -161,5 +174,6 @@ func reachableSockets(p sandbox.Policy) (names []string) {
 			names = append(names, name)
 		}
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }

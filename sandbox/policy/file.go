@@ -37,24 +37,28 @@ type entry struct{ where, path string }
 // Check reads a policy file and says everything that is wrong with it, without
 // a work dir to resolve it for.
 func Check(name string) error {
-	_, err := readFile(name)
+	name, data, err := readFile(name)
+	if err == nil {
+		_, err = parse(name, data)
+	}
 	return err
 }
 
-func readFile(name string) (fileSpec, error) {
+// readFile returns the absolute name and the text of a policy file.
+func readFile(name string) (string, []byte, error) {
 	if abs, err := filepath.Abs(name); err == nil {
 		name = abs
 	}
 	f, err := openRegular(name)
 	if err != nil {
-		return fileSpec{}, refuse("policy: %v", err)
+		return "", nil, refuse("policy: %v", err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return fileSpec{}, refuse("policy: %v", err)
+		return "", nil, refuse("policy: %v", err)
 	}
-	return parse(name, data)
+	return name, data, nil
 }
 
 // parse reads a policy file's text. name is for messages only.

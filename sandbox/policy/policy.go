@@ -61,21 +61,28 @@ func IsFile(name string) bool {
 
 // Make is Resolve with the reasons kept.
 func Make(name string, c Context) (Plan, error) {
+	profile, err := Load(name)
+	if err != nil {
+		return Plan{}, err
+	}
+	return MakeProfile(profile, c)
+}
+
+// MakeProfile is Make for a profile that was loaded elsewhere. Its guards to
+// open and places to hide are added to the context's.
+func MakeProfile(profile sandbox.Profile, c Context) (Plan, error) {
+	name := profile.Name
+	c.Open = slices.Concat(c.Open, profile.OpenGuards)
+	c.DenyRead = slices.Concat(c.DenyRead, profile.DenyRead)
+	spec, err := specOf(profile)
+	if err != nil {
+		return Plan{}, err
+	}
 	if name == Open {
 		if len(c.DenyRead) > 0 {
 			return Plan{}, refuse("policy open cannot keep code_execution.deny_read: it confines nothing; remove one of the two")
 		}
 		return Plan{Policy: sandbox.Policy{Name: Open, Unconfined: true}}, nil
-	}
-	spec := fileSpec{extends: name}
-	switch {
-	case IsFile(name):
-		var err error
-		if spec, err = readFile(name); err != nil {
-			return Plan{}, err
-		}
-	case name != Sealed && name != Workspace:
-		return Plan{}, refuse("policy %q: want %s, %s, %s, or a policy file: a path with a slash, or ending in .yaml", clip(name), Sealed, Workspace, Open)
 	}
 	b, err := newBuilder(c, spec.openGuards)
 	if err != nil {

@@ -18,7 +18,7 @@ func (b *builder) sealed() {
 	}
 	p.Read = append(p.Read, b.pythons...)
 	p.Network = sandbox.NetworkOff
-	p.BestEffort = append(p.BestEffort, sandbox.ClauseResources)
+	p.BestEffort = append(p.BestEffort, sealedBestEffort()...)
 	b.privateTemp()
 }
 
@@ -35,7 +35,7 @@ func (b *builder) workspace() {
 	}
 	p.Write = append(p.Write, b.workdir)
 	p.Network = sandbox.NetworkHost
-	p.BestEffort = append(p.BestEffort, sandbox.ClauseFiles, sandbox.ClauseGuards, sandbox.ClauseProcesses, sandbox.ClauseResources)
+	p.BestEffort = append(p.BestEffort, workspaceBestEffort()...)
 	p.Private = append(p.Private, b.private)
 	// One place for all caches. What a script puts there is met again only by
 	// scripts of the same work dir, never by the user's own tools. Modules of Go

@@ -45,7 +45,7 @@ func Laws() []string {
 }
 
 func laws() []law {
-	return slices.Concat(commandLaws(), outputLaws(), killLaws(), processLaws(), boxLaws(), filesLaws(), policyLaws())
+	return slices.Concat(commandLaws(), outputLaws(), killLaws(), processLaws(), terminalLaws(), boxLaws(), filesLaws(), policyLaws())
 }
 
 // Run tests a backend against every law, each a subtest.

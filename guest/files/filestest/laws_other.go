@@ -1,0 +1,5 @@
+//go:build !linux
+
+package filestest
+
+func systemLaws() []law { return nil }
