@@ -29,7 +29,7 @@ import json as _json
 import os as _os
 import sys as _sys
 from _thread import _local
-from time import sleep as _sleep
+from time import monotonic as _now, sleep as _sleep
 
 try:  # the C module alone: the socket module costs milliseconds and adds nothing here
     import _socket
@@ -127,14 +127,38 @@ def _value(text):
         return text
 
 
-class _Link:
-    """One connection. Its user sees to it that nobody else uses it meanwhile."""
+class _Asker:
+    """One client of the engine. Its user sees to it that nobody else uses it meanwhile."""
 
     def __init__(self):
-        path = _variable("HERMES_RPC_SOCKET")
         self.id = 0
         self.token = _encode(_variable("HERMES_RPC_TOKEN"))
         self.middles = {}  # tool -> what stands between id and arguments
+
+    def frame(self, tool, payload):
+        self.id += 1
+        middle = self.middles.get(tool)
+        if middle is None:
+            middle = self.middles[tool] = b',"token":%s,"tool":%s,"args":' % (self.token, _encode(tool))
+        return b'{"id":%d%s%s}\n' % (self.id, middle, payload)
+
+    def result(self, line):
+        line = line.decode()
+        head = '{"id":%d,"result":' % self.id
+        if line.startswith(head):  # as it should be: no need to build the envelope
+            result, end = _scan(line, len(head))
+            if line[end:] == "}\n":
+                return result
+        _, _, error = _answer(line)
+        raise error or RPCError("unexpected answer: " + line[:80])
+
+
+class _Link(_Asker):
+    """One connection."""
+
+    def __init__(self):
+        path = _variable("HERMES_RPC_SOCKET")
+        _Asker.__init__(self)
         self.socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         self.socket.settimeout(None)  # whatever the script's default is: the engine owns the clock
         try:
@@ -146,13 +170,6 @@ class _Link:
     def __del__(self):
         if hasattr(self, "socket"):
             self.socket.close()
-
-    def frame(self, tool, payload):
-        self.id += 1
-        middle = self.middles.get(tool)
-        if middle is None:
-            middle = self.middles[tool] = b',"token":%s,"tool":%s,"args":' % (self.token, _encode(tool))
-        return b'{"id":%d%s%s}\n' % (self.id, middle, payload)
 
     def exchange(self, tool, payload):
         lost = None
@@ -166,14 +183,7 @@ class _Link:
                 line = self.rest(line, lost)
         except OSError as exc:
             raise Disconnected(_LOST) from (lost or exc)
-        line = line.decode()
-        head = '{"id":%d,"result":' % self.id
-        if line.startswith(head):  # as it should be: no need to build the envelope
-            result, end = _scan(line, len(head))
-            if line[end:] == "}\n":
-                return result
-        _, _, error = _answer(line)
-        raise error or RPCError("unexpected answer: " + line[:80])
+        return self.result(line)
 
     def rest(self, line, lost):
         parts = [line]
@@ -192,7 +202,7 @@ def _call(tool, args):
     # Taken out while in use: if the call is interrupted half-way (Ctrl-C, an
     # exception from a signal handler) the connection is dropped, and a call made
     # by a signal handler in the middle of this one gets a connection of its own.
-    link = _mine.__dict__.pop("link", None) or _Link()
+    link = _mine.__dict__.pop("link", None) or _way()[0]()
     result = link.exchange(tool, payload)
     _mine.link = link
     return _value(result) if type(result) is str else result
@@ -269,18 +279,252 @@ class _Stream:
             self.end(Disconnected(_LOST))
             raise
 
+    def forget(self, number):
+        self.waiting.pop(number, None)
+
+    def close(self, forked=False):
+        self.socket.close()
+
     def end(self, error):
         _streams.pop(self.loop, None)
         self.loop.remove_reader(self.socket.fileno())
         self.loop.remove_writer(self.socket.fileno())
-        self.socket.close()
+        self.close()
         waiting, self.waiting = self.waiting, {}
         for future in waiting.values():
             if not future.done():
                 future.set_exception(error)
 
 
-_streams = {}  # event loop -> its _Stream
+_ways = {"HERMES_RPC_SOCKET": (_Link, _Stream)}
+
+
+def _way():
+    """How this process reaches the engine: the classes for plain calls and for a loop."""
+    for variable, way in _ways.items():
+        if _os.environ.get(variable):
+            return way
+    return _Link, _Stream  # which say what is missing
+
+
+# HERMES_RPC_DIR begins. A module for sockets alone is made without this part.
+
+
+def _private(path, flags):
+    return _os.open(path, flags, 0o600)
+
+
+def _remove(*paths):
+    for path in paths:
+        try:
+            _os.unlink(path)
+        except OSError:
+            pass
+
+
+class _Files(_Asker):
+    """A client that asks and is answered by files, where no socket joins it with the engine."""
+
+    def __init__(self):
+        _Asker.__init__(self)
+        self.dir = _os.environ["HERMES_RPC_DIR"]
+        self.name = _os.urandom(8).hex()
+
+    def paths(self, number):
+        end = "%s-%d" % (self.name, number)
+        return self.dir + "/req-" + end, self.dir + "/res-" + end
+
+    def ask(self, tool, payload):
+        frame = self.frame(tool, payload)
+        request, answer = self.paths(self.id)
+        draft = answer + ".tmp"
+        try:
+            with open(draft, "xb", opener=_private) as file:
+                file.write(frame)
+            _os.rename(draft, request)
+        except OSError as exc:
+            _remove(draft)
+            if _os.path.isdir(self.dir):
+                raise RPCError("the request could not be written: %s" % exc) from exc
+            raise Disconnected(_LOST) from exc
+        except BaseException:  # interrupted: what has not been taken yet will not be
+            _remove(draft, request)
+            raise
+
+    def take(self, number):
+        try:
+            with open(self.paths(number)[1], "rb") as file:
+                return file.read()
+        except OSError:
+            return None
+
+    def exchange(self, tool, payload):
+        # No loop here: when a signal handler raises at the jump of one, some Pythons
+        # (3.13) pass over the finally around it.
+        try:
+            self.ask(tool, payload)
+            line = self.wait()
+        finally:  # a call at work whose request is gone is cancelled
+            _remove(*self.paths(self.id))
+        return self.result(line)
+
+    def wait(self):
+        watch = _Watch(self.dir)
+        while True:
+            line = self.take(self.id)
+            if line is not None:
+                return line
+            try:
+                pause = watch.pause()
+            except Disconnected:
+                line = self.take(self.id)  # it may have come at the last moment
+                if line is None:
+                    raise
+                return line
+            _sleep(pause)
+
+
+class _Watch:
+    """Tells whether the engine lives: then its file changes. Only what passes
+    between two looks close together counts, so that a frozen script misjudges nobody."""
+
+    dead = None  # the file as it was when an engine was found dead
+
+    def __init__(self, dir):
+        self.dir, self.beat, self.limit, self.quiet = dir, b"", 30, 0
+        self.start()
+
+    def start(self):
+        self.since = _now()
+        self.looked = self.since - 0.9
+
+    def pause(self):
+        """How long to wait for an answer before the next look: an eighth of the time waited."""
+        now = _now()
+        if now - self.looked >= 1:
+            self.look(now)
+        return min(0.05, max(0.0005, (now - self.since) / 8))
+
+    def look(self, now):
+        self.quiet += min(now - self.looked, 2)
+        self.looked = now
+        try:
+            with open(self.dir + "/engine", "rb") as file:
+                beat = file.read()
+        except OSError as exc:
+            if not _os.path.isdir(self.dir):
+                raise Disconnected(_LOST) from exc
+            beat = b""
+        if beat != self.beat:
+            self.beat, self.quiet = beat, 0
+            told = _json.loads(beat.decode()) if beat else {}
+            self.limit = told.get("dead_after", self.limit)
+            if "closed" in told:
+                raise Disconnected(told["closed"])
+        if self.quiet > self.limit or beat == _Watch.dead:
+            _Watch.dead = beat
+            raise Disconnected(_LOST)
+
+
+class _Poll:
+    """What _Stream is, by files: one look for all calls of a loop."""
+
+    def __init__(self, loop):
+        self.loop = loop
+        self.files = _Files()
+        self.watch = _Watch(self.files.dir)
+        self.queue = {}  # ticket -> (future, tool, payload), not yet asked
+        self.asked = {}  # ticket -> (future, number)
+        self.ticket = 0
+        self.timer = None
+
+    def start(self, tool, payload):
+        self.ticket += 1
+        future = self.loop.create_future()
+        self.queue[self.ticket] = future, tool, payload
+        self.watch.start()
+        self.go_on()
+        return self.ticket, future
+
+    def go_on(self):
+        """Ask what waits to be asked, and look again soon."""
+        try:
+            self.ask()
+            if self.asked:
+                self.again()
+        except Disconnected as exc:
+            self.collect()  # what came at the last moment
+            self.end(exc)
+        except BaseException:  # interrupted half-way
+            self.end(Disconnected(_LOST))
+            raise
+
+    def ask(self):
+        while self.queue and len(self.asked) < 64:  # the engine takes no more at a time
+            ticket = next(iter(self.queue))
+            future, tool, payload = self.queue.pop(ticket)
+            if future.done():  # cancelled
+                continue
+            try:
+                self.files.ask(tool, payload)
+            except RPCError as exc:
+                future.set_exception(exc)
+            else:
+                self.asked[ticket] = future, self.files.id
+
+    def again(self):
+        pause = self.watch.pause()
+        if self.timer is not None:
+            if self.timer.when() <= self.loop.time() + pause:
+                return
+            self.timer.cancel()
+        self.timer = self.loop.call_later(pause, self.look)
+
+    def look(self):
+        self.timer = None
+        self.collect()
+        self.go_on()
+
+    def collect(self):
+        for ticket, (future, number) in list(self.asked.items()):
+            line = self.files.take(number)
+            if line is not None:
+                self.forget(ticket)
+                _, result, error = _answer(line.decode())
+                if future.done():
+                    continue
+                if error is None:
+                    future.set_result(result)
+                else:
+                    future.set_exception(error)
+                self.watch.start()
+
+    def forget(self, ticket):
+        self.queue.pop(ticket, None)
+        _, number = self.asked.pop(ticket, (None, None))
+        if number is not None:
+            _remove(*self.files.paths(number))
+
+    def close(self, forked=False):
+        for ticket in [] if forked else list(self.asked):
+            self.forget(ticket)
+        self.asked, self.queue = {}, {}
+
+    def end(self, error):
+        _streams.pop(self.loop, None)
+        waiting = list(self.asked.values()) + list(self.queue.values())
+        self.close()
+        for entry in waiting:
+            if not entry[0].done():
+                entry[0].set_exception(error)
+
+
+_ways["HERMES_RPC_DIR"] = _Files, _Poll
+
+# HERMES_RPC_DIR ends.
+
+
+_streams = {}  # event loop -> its _Stream, or _Poll
 
 
 async def _acall(tool, args):
@@ -293,14 +537,14 @@ async def _acall(tool, args):
             if other.is_closed():
                 gone = _streams.pop(other, None)  # another thread may be at it too
                 if gone is not None:
-                    gone.socket.close()
-        stream = _streams[loop] = _Stream(loop)
+                    gone.close()
+        stream = _streams[loop] = _way()[1](loop)
     number, future = stream.start(tool, payload)
     try:
         result = await future
         return _value(result) if type(result) is str else result
     finally:
-        stream.waiting.pop(number, None)
+        stream.forget(number)
 
 
 class _Aio(type(_sys)):
@@ -351,7 +595,7 @@ def _forget():
     """A forked child must not share its parent's connections."""
     _mine.__dict__.clear()
     for stream in _streams.values():
-        stream.socket.close()
+        stream.close(forked=True)
     _streams.clear()
 
 

@@ -25,6 +25,10 @@ const (
 	codeBusy         = "busy"
 )
 
+func tooLarge(max int) string {
+	return fmt.Sprintf("request exceeds the frame limit of %d bytes", max)
+}
+
 const (
 	closedMessage  = "the run has ended; calls are no longer served"
 	invalidMessage = "Invalid RPC request: "
@@ -54,6 +58,8 @@ type conn struct {
 	// again, reader or lookout, decides who goes on reading.
 	turn atomic.Uint64
 	seen uint64 // turn at the last look; under s.mu
+
+	unread int // answers not yet written; the room's
 
 	writing sync.Mutex
 	out     []byte // scratch for one answer, reused
@@ -95,17 +101,31 @@ func (c *conn) read() {
 		}
 		alone := !c.in.buffered() && len(c.slots) == 0
 		c.slots <- struct{}{}
+		stay, waited, err := c.s.room.enter(c.ctx, c.s.need(call.Tool), &c.unread)
+		if waited && err == nil && hungUp(c.nc) {
+			stay.leave()
+			err = errGone
+		}
+		if err != nil {
+			<-c.slots
+			free()
+			if errors.Is(err, ErrClosed) {
+				c.refuse(r, codeClosed, closedMessage)
+			}
+			c.end(err)
+			return
+		}
 		if !alone {
 			c.s.running.Add(1)
 			go func() {
 				defer c.s.running.Done()
-				c.serve(call, free)
+				c.serve(call, free, stay)
 			}()
 			continue
 		}
 		turn := c.turn.Add(1)
 		c.s.watch()
-		c.serve(call, free)
+		c.serve(call, free, stay)
 		if !c.turn.CompareAndSwap(turn, turn+1) {
 			return // somebody else reads now
 		}
@@ -118,31 +138,42 @@ func (c *conn) admit(line []byte) (r request, ok, end bool) {
 	if skipSpace(line, 0) == len(line) {
 		return r, false, false
 	}
+	r, code, message := c.s.judge(line)
+	switch code {
+	case "":
+		c.trusted = true
+		return r, true, false
+	case codeInvalid:
+		c.refuse(r, code, message)
+		if c.trusted = c.trusted || r.fault != ""; c.trusted {
+			return r, false, false
+		}
+		c.junk++
+		return r, false, c.junk >= maxJunk
+	}
+	c.refuse(r, code, message)
+	return r, false, true
+}
+
+// judge tells why a line is not a request to be served: by a code, "" if it is
+// one. Only who has shown the token is told of a fault.
+func (s *Server) judge(line []byte) (r request, code, message string) {
 	r, err := parseRequest(line)
 	switch {
 	case err != nil:
-		c.refuse(request{}, codeInvalid, invalidMessage+err.Error())
-	case subtle.ConstantTimeCompare(r.token, c.s.token) != 1:
-		c.s.untrusted.Do(func() { c.s.cfg.Log.Warn("rpc: request without the run's token refused") })
-		c.refuse(r, codeUnauthorized, "missing or wrong token")
-		return r, false, true
-	case c.s.ctx.Err() != nil:
-		c.refuse(r, codeClosed, closedMessage)
-		return r, false, true
+		return request{}, codeInvalid, invalidMessage + err.Error()
+	case subtle.ConstantTimeCompare(r.token, s.token) != 1:
+		s.untrusted.Do(func() { s.cfg.Log.Warn("rpc: request without the run's token refused") })
+		return r, codeUnauthorized, "missing or wrong token"
+	case s.ctx.Err() != nil:
+		return r, codeClosed, closedMessage
 	case r.fault != "":
-		c.trusted = true
-		c.refuse(r, codeInvalid, invalidMessage+r.fault)
-	default:
-		c.trusted = true
-		if r.args == nil {
-			r.args = json.RawMessage("{}")
-		}
-		return r, true, false
+		return r, codeInvalid, invalidMessage + r.fault
 	}
-	if !c.trusted {
-		c.junk++
+	if r.args == nil {
+		r.args = json.RawMessage("{}")
 	}
-	return r, false, c.junk >= maxJunk
+	return r, "", ""
 }
 
 // end delivers what is still owed, if there is somebody to take it, and closes.
@@ -151,7 +182,7 @@ func (c *conn) end(err error) {
 	switch {
 	case err == nil: // the peer has been told why
 	case errors.Is(err, errTooLong):
-		c.refuse(request{}, codeTooLarge, fmt.Sprintf("request exceeds the frame limit of %d bytes", c.s.cfg.MaxFrame))
+		c.refuse(request{}, codeTooLarge, tooLarge(c.s.cfg.MaxFrame))
 	case errors.Is(err, io.EOF) && !hungUp(c.nc): // half closed: no more requests, answers wanted
 	default:
 		c.cancel(errGone)
@@ -181,22 +212,28 @@ func (c *conn) hold() error {
 
 func (c *conn) unhold() { <-c.s.big }
 
-// serve handles a call that has a place in slots, and answers it.
-func (c *conn) serve(call Call, free func()) {
-	defer func() { <-c.slots }()
-	result := c.invoke(call)
+// serve handles a call that has a place in slots and was let in, and answers
+// it. While an answer waits to be written, nothing but it is held.
+func (c *conn) serve(call Call, free func(), stay *stay) {
+	defer func() {
+		stay.leave()
+		<-c.slots
+	}()
+	id := call.ID
+	result := fit(c.s.invoke(c.ctx, call), c.s.cfg.MaxFrame)
 	free()
-	c.answer(call.ID, fit(result, c.s.cfg.MaxFrame))
+	stay.answered(cap(result))
+	c.answer(id, result)
 }
 
-func (c *conn) invoke(call Call) (result json.RawMessage) {
+func (s *Server) invoke(ctx context.Context, call Call) (result json.RawMessage) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.s.cfg.Log.Error("rpc: handler panicked", "tool", call.Tool, "panic", p, "stack", string(debug.Stack()))
+			s.cfg.Log.Error("rpc: handler panicked", "tool", call.Tool, "panic", p, "stack", string(debug.Stack()))
 			result = errorResult("internal error: the tool panicked")
 		}
 	}()
-	return c.s.cfg.Handler(c.ctx, call)
+	return s.cfg.Handler(ctx, call)
 }
 
 // answer writes a result that fits: one system call for a small one, no copy
@@ -204,20 +241,27 @@ func (c *conn) invoke(call Call) (result json.RawMessage) {
 func (c *conn) answer(id uint64, result json.RawMessage) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	b := append(c.out[:0], `{"id":`...)
-	b = strconv.AppendUint(b, id, 10)
-	b = append(b, `,"result":`...)
+	b := appendHead(c.out[:0], id)
 	if len(result) > smallBuffer {
-		parts := net.Buffers{b, result, []byte("}\n")}
+		parts := net.Buffers{b, result, []byte(answerTail)}
 		_, err := parts.WriteTo(c.nc)
 		c.wrote(err)
 		return
 	}
 	b = append(b, result...)
-	b = append(b, "}\n"...)
+	b = append(b, answerTail...)
 	c.out = b
 	_, err := c.nc.Write(b)
 	c.wrote(err)
+}
+
+// An answer is a head, a result and this.
+const answerTail = "}\n"
+
+func appendHead(b []byte, id uint64) []byte {
+	b = append(b, `{"id":`...)
+	b = strconv.AppendUint(b, id, 10)
+	return append(b, `,"result":`...)
 }
 
 // refuse writes a protocol error.
@@ -245,15 +289,19 @@ func appendRefusal(b []byte, r request, code, message string) []byte {
 	} else {
 		b = append(b, "null"...)
 	}
-	text, err := json.Marshal(message)
-	if err != nil { // a string always marshals
-		text = []byte(`""`)
-	}
 	b = append(b, `,"error":{"code":"`...)
 	b = append(b, code...)
 	b = append(b, `","message":`...)
-	b = append(b, text...)
+	b = appendText(b, message)
 	return append(b, "}}\n"...)
+}
+
+func appendText(b []byte, text string) []byte {
+	raw, err := json.Marshal(text)
+	if err != nil { // a string always marshals
+		raw = []byte(`""`)
+	}
+	return append(b, raw...)
 }
 
 // lookAfter is how often the lookout looks while calls are handled by readers:

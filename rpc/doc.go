@@ -51,11 +51,53 @@
 // Config.MaxInFlight of them, further ones wait unread. Any number of
 // connections up to Config.MaxConns may be open.
 //
+// A call goes to its tool when all answers that are not yet read fit in
+// Config.MaxPending bytes, over all connections, with a frame for each bulky
+// call that runs and for this one if it is bulky (see Config.Bulky). When the
+// first has waited for a second, one goes all the same if its connection has
+// nothing unread; the next one four times later for each such call not yet read.
+//
+// So a client may wait for one answer before it reads another; one that reads
+// nothing costs MaxPending, a frame for each call that ran already and was not
+// bulky, and 4 frames in five minutes. At most Config.MaxRunning calls are at
+// their tools. A call that waits is not refused, and its connection is not read
+// on until it has gone.
+//
 // A client that has shut down its sending side still gets the answers it is
 // owed. One that closes the connection has its calls cancelled (on Linux at
 // once, elsewhere when the answer cannot be written). Nothing but the engine's
 // own clock limits how long a call, or the reading of an answer, may take: a
 // run can be frozen for as long as a person needs to approve something.
+//
+// # Without a socket
+//
+// Where no socket joins script and engine, a directory does: a Dir, made for
+// the run, 0700, and removed after it. The lines and their meaning are those
+// above; each is a file, 0600, that appears under its name in one step, by
+// rename. C is 16 digits of 0-9 and a-f that a client drew at random; N counts
+// its calls from 1, without leading zeros, and is the id of the line.
+//
+//	req-C-N  a request; made by the client, removed by it when it has the
+//	         answer, or when it gives up: that cancels the call
+//	res-C-N  the answer; made by the engine, removed by the client
+//	engine   a line that changes every 5 s while the engine lives:
+//	         {"beat":7,"dead_after":30}; and the last, at the end:
+//	         {"beat":8,"closed":"why"}
+//	else     no concern of the engine: drafts, and what a script puts there
+//
+// Each name C-N is taken once, also if its request reappears. Ids may come a
+// little out of order: one that is 256 or more behind the largest of its client
+// counts as taken. What has been taken and is not a request (too long, not
+// exactly one line, a link, a FIFO, another id than its name's) is answered by
+// an error. One who asks more than Config.MaxRunning at a time waits, as a file.
+//
+// The engine looks after an eighth of the time for which nothing has come, at
+// least 1 ms and at most 200 ms, and no more often than looking takes; a client
+// does the same between 0.5 ms and 50 ms. A client that has not seen the line of
+// engine change for dead_after seconds gives up (Disconnected), at once when
+// closed or when the directory is gone. The engine gives up, and says why, when
+// it cannot read or write the directory for as long, when it cannot write an
+// answer, when there are more than 65536 files in it, and after 65536 clients.
 //
 // # The one call that is no tool
 //
@@ -84,10 +126,12 @@
 //
 // # The client
 //
-// ClientSource plus one generated function per tool is the module hermes_tools.
-// It finds the server by two environment variables, read at the first call:
+// ClientSource, or PollClientSource where there may be no socket, plus one
+// generated function per tool is the module hermes_tools. It finds the server by
+// environment variables, read at the first call:
 //
 //	HERMES_RPC_SOCKET  path of the socket
+//	HERMES_RPC_DIR     path of the directory, when there is no socket
 //	HERMES_RPC_TOKEN   the token
 //
 // A generated function is exactly this:

@@ -50,6 +50,16 @@ type Config struct {
 	// MaxInFlight bounds the unanswered calls of one connection; 0 means 64.
 	// Further requests wait in the socket.
 	MaxInFlight int
+	// MaxRunning bounds the handlers that run at one time; 0 means 64.
+	MaxRunning int
+	// MaxPending bounds the bytes of answers that wait to be read, over all
+	// connections; doc.go says how. 0 means four times MaxFrame and 4 MiB.
+	MaxPending int
+	// Bulky names the tools whose calls are quick and whose answers may be as
+	// long as a frame: MaxPending counts a frame for each that runs. Of others
+	// it counts the answer, once there is one. It is called from many goroutines
+	// and with any name; nil means that there are none.
+	Bulky func(tool string) bool
 
 	Log *slog.Logger // nil discards
 }
@@ -78,6 +88,7 @@ type Server struct {
 	ctx    context.Context // done when closed
 	cancel context.CancelCauseFunc
 	big    chan struct{} // a place for each big frame held
+	room   *room
 
 	mu        sync.Mutex
 	closed    bool
@@ -100,6 +111,8 @@ func NewServer(cfg Config) (*Server, error) {
 	cfg.MaxFrame = orDefault(cfg.MaxFrame, 16<<20)
 	cfg.MaxConns = orDefault(cfg.MaxConns, 256)
 	cfg.MaxInFlight = orDefault(cfg.MaxInFlight, 64)
+	cfg.MaxRunning = orDefault(cfg.MaxRunning, 64)
+	cfg.MaxPending = orDefault(cfg.MaxPending, 4*cfg.MaxFrame+4<<20)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -112,6 +125,8 @@ func NewServer(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("rpc: MaxFrame %d is less than %d", cfg.MaxFrame, leastFrame)
 	case cfg.MaxConns < 0 || cfg.MaxInFlight < 0:
 		return nil, fmt.Errorf("rpc: negative bound: MaxConns %d, MaxInFlight %d", cfg.MaxConns, cfg.MaxInFlight)
+	case cfg.MaxRunning < 0 || cfg.MaxPending < 0:
+		return nil, fmt.Errorf("rpc: negative bound: MaxRunning %d, MaxPending %d", cfg.MaxRunning, cfg.MaxPending)
 	case cfg.PeerUID < AnyPeer:
 		return nil, fmt.Errorf("rpc: PeerUID %d is no user id", cfg.PeerUID)
 	}
@@ -119,6 +134,7 @@ func NewServer(cfg Config) (*Server, error) {
 		cfg:       cfg,
 		token:     []byte(cfg.Token),
 		big:       make(chan struct{}, bigFrames),
+		room:      &room{max: cfg.MaxPending, most: cfg.MaxRunning, patience: standstill},
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
 	}
@@ -226,6 +242,14 @@ func turnAway(nc net.Conn, code, message string) {
 	nc.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	nc.Write(appendRefusal(nil, request{}, code, message)) // what for it must be said to nobody
 	nc.Close()
+}
+
+// need is what a call of a tool is taken to need in the room.
+func (s *Server) need(tool string) int {
+	if s.cfg.Bulky != nil && s.cfg.Bulky(tool) {
+		return callSize + s.cfg.MaxFrame
+	}
+	return callSize
 }
 
 func (s *Server) forget(c *conn) {

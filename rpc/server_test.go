@@ -28,6 +28,8 @@ func TestNewServerRefuses(t *testing.T) {
 		"negative frame": {Token: "t", Handler: handler, MaxFrame: -1},
 		"negative conns": {Token: "t", Handler: handler, MaxConns: -1},
 		"negative calls": {Token: "t", Handler: handler, MaxInFlight: -1},
+		"negative runs":  {Token: "t", Handler: handler, MaxRunning: -1},
+		"negative room":  {Token: "t", Handler: handler, MaxPending: -1},
 		"no such uid":    {Token: "t", Handler: handler, PeerUID: -2},
 	} {
 		if s, err := NewServer(cfg); err == nil {
