@@ -26,9 +26,14 @@ type Config struct {
 	FileReadMaxChars int    // characters of one view of a file for a model
 	Timezone         string // IANA name for scripts' TZ, "" for the system's
 
+	// Backends are the places to run, by name. There are always local, docker
+	// and ssh; what the last two need may be missing (SSH.Host is "").
+	Backends map[string]Backend
+
 	// Warnings are things a person should know that stop nothing.
 	Warnings []string
 
+	named   []*Backend // the backends section's, by name
 	origins map[string]string
 }
 
@@ -64,6 +69,11 @@ type Terminal struct {
 	ShellInitFiles       []string
 	AutoSourceBashrc     bool
 	Policy               string // of sessions opened to call terminal, "" for code_execution's
+
+	Docker     Docker        // of the backend docker
+	SSH        SSH           // of the backend ssh
+	Lifetime   time.Duration // after which what nobody uses may end
+	SandboxDir string        // for what outlives a sandbox, "" for sandboxes in Home
 }
 
 // ToolOutput bounds what tools show to a model.
@@ -102,7 +112,7 @@ type Web struct{ Backend, SearchBackend, ExtractBackend string }
 
 // Default is the configuration without any file or environment.
 func Default() *Config {
-	return &Config{
+	c := &Config{
 		CodeExecution: CodeExecution{
 			Mode: "project", Timeout: 300 * time.Second, MaxToolCalls: 50,
 			MaxStdoutBytes: 50_000, MaxStderrBytes: 10_000, MaxFrameBytes: 16 << 20,
@@ -111,6 +121,7 @@ func Default() *Config {
 		Terminal: Terminal{
 			Backend: "local", Cwd: ".", Timeout: 180 * time.Second, MaxForegroundTimeout: 600 * time.Second,
 			HomeMode: "auto", AutoSourceBashrc: true,
+			Docker: defaultDocker(), Lifetime: 300 * time.Second,
 		},
 		ToolOutput:       ToolOutput{MaxBytes: 50_000, MaxLines: 2_000, MaxLineLength: 2_000},
 		Security:         Security{RedactSecrets: true},
@@ -118,6 +129,8 @@ func Default() *Config {
 		FileReadMaxChars: 100_000,
 		origins:          map[string]string{},
 	}
+	c.Backends = c.places()
+	return c
 }
 
 // Options says where to look.
@@ -151,7 +164,12 @@ func Load(opt Options) (*Config, error) {
 	if c.Path != "" {
 		errs = c.readFile(settings, opt.Path != "")
 	}
-	if err := errors.Join(append(errs, c.readEnv(settings, opt)...)...); err != nil {
+	errs = append(errs, c.readEnv(settings, opt)...)
+	c.Backends = c.places()
+	if err := c.checkBackend(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -40,7 +40,8 @@ func TestDefaults(t *testing.T) {
 		"empty env": {Home: t.TempDir(), Environ: []string{"TERMINAL_TIMEOUT=", "TERMINAL_ENV= ", "HERMES_REDACT_SECRETS="}},
 		"BOM, CRLF": {Home: home(t, "\uFEFFmodel: x\r\nterminal:\r\n"), Environ: []string{}},
 		"reference's": {Home: home(t, `
-terminal: {modal_image: x, docker_volumes: [a], container_cpu: 1, persistent_shell: true, lifetime_seconds: 300}
+terminal: {modal_image: x, docker_volumes: , credential_files: [a], persistent_shell: true, sudo_password: x}
+backends:
 approvals: {mcp_reload_confirm: true, destructive_slash_confirm: true}
 security: {tirith_enabled: true, acked_advisories: []}
 web: {use_gateway: false, xai: {}}
@@ -368,6 +369,15 @@ func TestShowDefaults(t *testing.T) {
 		"code_execution.policy": `""`, "code_execution.open_guards": "unset", "terminal.policy": `""`,
 		"code_execution.memory": "0", "code_execution.pids": "1024", "code_execution.cpu": "0", "code_execution.disk": "4G",
 		"file_read_max_chars": "100000", "file.fsync": "false", "web.backend": `""`,
+		"terminal.docker_image": `"nikolaik/python-nodejs:python3.11-nodejs20"`, "terminal.docker_volumes": "unset",
+		"terminal.docker_env": "unset", "terminal.docker_forward_env": "unset", "terminal.docker_extra_args": "unset",
+		"terminal.docker_mount_cwd_to_workspace": "false", "terminal.docker_run_as_host_user": "false",
+		"terminal.docker_persist_across_processes": "true", "terminal.docker_orphan_reaper": "true",
+		"terminal.container_cpu": "1", "terminal.container_memory": "5120", "terminal.container_disk": "51200",
+		"terminal.container_persistent": "true", "terminal.ssh_host": `""`, "terminal.ssh_user": `""`,
+		"terminal.ssh_port": "unset", "terminal.ssh_key": `""`, "terminal.sandbox_dir": `""`, "terminal.lifetime_seconds": "300",
+		"terminal.docker_pool": "0", "terminal.docker_network": "unset", "terminal.docker_runtime": `""`, "terminal.docker_host": `""`,
+		"terminal.ssh_config": `""`, "terminal.ssh_known_hosts": `""`, "terminal.ssh_accept_new": "false", "terminal.ssh_keepalive": "unset",
 	}
 	for _, s := range Default().Show() {
 		if value, ok := want[s.Key]; ok && s.Value != value {
@@ -384,6 +394,8 @@ func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		"terminal: {timeout: 5}", "a: &a [*a]\nterminal: *a", "terminal: &t {<<: *t}", "code_execution:\n  <<: [{mode: strict}]",
 		"? ? a\n", "security: {website_blocklist: {domains: [a, b]}}", "%YAML 1.1\n---\napprovals: {mode: off}\n", "terminal: !!binary aGk=",
+		"backends: {a: {type: docker, env: {A: b}}, b.c: &b {type: ssh, host: h}, d: {<<: *b}}", "terminal: {docker_env: &e {A: *e}}",
+		"backends: &b {a: *b}", "terminal: {docker_volumes: [a:/b:ro, '~:/c'], docker_extra_args: [-v=a]}",
 		"--- |\n x\n--- >\n", "\"terminal\": {'timeout': 0o17}",
 	} {
 		f.Add([]byte(seed))

@@ -13,6 +13,13 @@
 // A file that does not exist means the defaults. A file that exists but cannot
 // be read or understood is an error, never the defaults.
 //
-// No key of the file holds a secret, and none is ever shown; secrets are in
-// .env, which LoadDotEnv reads without running or expanding anything.
+// The section backends names places to run, each with a type, docker or ssh,
+// and the keys of that type; the terminal section's docker_…, container_… and
+// ssh_… make the backends docker and ssh. A named backend takes nothing from
+// the terminal section: what it does not say is the default.
+//
+// Secrets belong into .env, which LoadDotEnv reads without running or expanding
+// anything, and docker_forward_env names those a container gets. The only key
+// that may hold some is docker_env (env of a named backend): neither Show nor
+// an error has a value of it.
 package config

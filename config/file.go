@@ -161,7 +161,7 @@ func control(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t
 // section applies one mapping. At the top level (prefix "") what is unknown
 // belongs to somebody else; below it is a mistake.
 func (r *reader) section(prefix string, n *yaml.Node) {
-	if n = resolve(n); n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+	if n = resolve(n); isNull(n) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
@@ -176,6 +176,8 @@ func (r *reader) section(prefix string, n *yaml.Node) {
 		switch {
 		case i >= 0:
 			r.apply(r.settings[i], e)
+		case path == "backends":
+			r.backends(e.value)
 		case slices.Contains(known, e.key):
 			r.section(path+".", e.value)
 		case slices.Contains(foreign, e.key):
@@ -196,7 +198,7 @@ func (r *reader) section(prefix string, n *yaml.Node) {
 
 func (r *reader) apply(s setting, e entry) {
 	n := resolve(e.value)
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+	if isNull(n) {
 		return // as if it were not there
 	}
 	if err := s.value.set(n); err != nil {
@@ -209,6 +211,9 @@ func (r *reader) apply(s setting, e entry) {
 // keys are the names that can stand below a prefix, in the order of the list.
 func (r *reader) keys(prefix string) []string {
 	var keys []string
+	if prefix == "" {
+		keys = append(keys, "backends")
+	}
 	for _, s := range r.settings {
 		if rest, ok := strings.CutPrefix(s.key, prefix); ok {
 			key, _, _ := strings.Cut(rest, ".")

@@ -17,7 +17,7 @@ func (c *Config) settings() []setting {
 	code, term, out := &c.CodeExecution, &c.Terminal, &c.ToolOutput
 	sec, block := &c.Security, &c.Security.WebsiteBlocklist
 	const day, gib = 24 * time.Hour, 1 << 30
-	return []setting{
+	all := []setting{
 		{"code_execution.mode", "", choice{&code.Mode, []string{"project", "strict"}, nil}},
 		{"code_execution.timeout", "", seconds{&code.Timeout, 7 * day}},
 		{"code_execution.max_tool_calls", "", whole{&code.MaxToolCalls, 1, 1_000_000, ""}},
@@ -46,7 +46,9 @@ func (c *Config) settings() []setting {
 		{"terminal.shell_init_files", "", list{&term.ShellInitFiles, nil}},
 		{"terminal.auto_source_bashrc", "", flag{&term.AutoSourceBashrc}},
 		{"terminal.policy", "", word{&term.Policy}},
-
+	}
+	all = append(all, term.backends()...)
+	all = append(all, []setting{
 		{"tool_output.max_bytes", "", whole{&out.MaxBytes, 1, gib, "bytes"}},
 		{"tool_output.max_lines", "", whole{&out.MaxLines, 1, gib, "lines"}},
 		{"tool_output.max_line_length", "", whole{&out.MaxLineLength, 1, gib, "characters"}},
@@ -71,7 +73,11 @@ func (c *Config) settings() []setting {
 		{"web.extract_backend", "", word{&c.Web.ExtractBackend}},
 
 		{"timezone", "HERMES_TIMEZONE", word{&c.Timezone}},
+	}...)
+	for _, b := range c.named {
+		all = append(all, b.settings()...)
 	}
+	return all
 }
 
 // foreignKeys are those the reference has in a section and this program does
@@ -79,11 +85,8 @@ func (c *Config) settings() []setting {
 func foreignKeys(section string) []string {
 	switch section {
 	case "terminal":
-		return strings.Fields(`modal_mode lifetime_seconds credential_files docker_image modal_image daytona_image
-			singularity_image docker_forward_env docker_volumes docker_extra_args docker_env docker_mount_cwd_to_workspace
-			docker_run_as_host_user docker_persist_across_processes docker_orphan_reaper container_cpu container_memory
-			container_disk container_persistent ssh_host ssh_user ssh_port ssh_key sandbox_dir persistent_shell
-			sudo_password docker_pool env_type`)
+		return strings.Fields(`modal_mode credential_files modal_image daytona_image singularity_image persistent_shell
+			sudo_password env_type`)
 	case "security":
 		return strings.Fields(`tirith_enabled tirith_path tirith_timeout tirith_fail_open acked_advisories allow_lazy_installs`)
 	case "approvals":
@@ -97,4 +100,4 @@ func foreignKeys(section string) []string {
 // foreignSections are well-known top-level keys that are nobody's misspelling.
 const foreignSections = ` model models provider providers agent tools toolsets platform_toolsets known_plugin_toolsets
  mcp_servers plugins checkpoints command_allowlist hooks hooks_auto_accept delegation auxiliary lsp display memory
- skills browser compression gateway cron tts stt voice logging privacy backends tool_loop_guardrails `
+ skills browser compression gateway cron tts stt voice logging privacy tool_loop_guardrails `

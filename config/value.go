@@ -56,7 +56,12 @@ func (v whole) wanted() string {
 	return "a whole number of " + v.unit
 }
 
-func (v whole) show() string { return strconv.Itoa(*v.to) }
+func (v whole) show() string {
+	if *v.to < v.min {
+		return "unset" // nothing that can be set
+	}
+	return strconv.Itoa(*v.to)
+}
 
 // seconds is a duration, written as a whole number of seconds.
 type seconds struct {
@@ -81,7 +86,12 @@ func (v seconds) from(read func(whole) error) error {
 	return nil
 }
 
-func (v seconds) show() string { return strconv.Itoa(int(*v.to / time.Second)) }
+func (v seconds) show() string {
+	if *v.to == 0 {
+		return "unset"
+	}
+	return strconv.Itoa(int(*v.to / time.Second))
+}
 
 // flag is a boolean. Files are YAML 1.1 to the reference, so yes, no, on and
 // off are booleans too.
@@ -166,7 +176,12 @@ func (v choice) parse(s string) error {
 	return nil
 }
 
-func (v choice) show() string { return *v.to }
+func (v choice) show() string {
+	if *v.to == "" {
+		return "unset"
+	}
+	return *v.to
+}
 
 func oneOf(words []string) string {
 	last := len(words) - 1
@@ -189,6 +204,9 @@ func (v list) set(n *yaml.Node) error {
 		if err == nil && s == "" {
 			err = errors.New("want a string, got an empty one")
 		}
+		if err == nil && strings.ContainsRune(s, 0) {
+			err = errors.New("want text without NUL bytes")
+		}
 		if err == nil && v.check != nil {
 			err = v.check(s)
 		}
@@ -201,7 +219,13 @@ func (v list) set(n *yaml.Node) error {
 	return nil
 }
 
-func (v list) parse(string) error { return errors.New("a list cannot be set by a variable") }
+func (v list) parse(s string) error {
+	n, err := jsonNode(s)
+	if err != nil {
+		return fmt.Errorf(`want a list as JSON, such as ["a", "b"]: %w`, err)
+	}
+	return v.set(n)
+}
 
 func (v list) show() string {
 	if *v.to == nil {
@@ -249,6 +273,9 @@ func boolean(n *yaml.Node) (on, ok bool) {
 	}
 	return false, false
 }
+
+// isNull tells a value that is as if it were not there.
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
 // describe says what a node is, for an error.
 func describe(n *yaml.Node) string {
