@@ -12,8 +12,12 @@
 //
 //	sandbox/         the nouns: Backend, Sandbox, Process, Files, Spec, Cmd, Exit, Policy
 //	  sandboxtest/   the laws every backend must pass, and Fake
+//	  policy/        named policies, resolved for one work dir
+//	  guards/        what must not appear in a work dir
+//	  sshbox/        a Sandbox over one SSH connection; sshwire/ its messages
 //	guest/           the code that acts inside a sandbox: it supervises process trees
-//	backends/local/  this machine
+//	  serve/         the guest as an SSH server, for boxes elsewhere
+//	backends/        local: this machine; docker: containers; ssh: other hosts
 //	rpc/             the wire between a script and the engine, and client.py, the script's side
 //	envfilter/       which variables may pass, and why
 //	output/          windows, ANSI stripping, redaction

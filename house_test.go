@@ -32,12 +32,18 @@ engine/approval     :
 config              :
 guest               : sandbox output walk guest/seccomp guest/landlock guest/files
 guest/files         : sandbox
+guest/files/filestest : sandbox
+guest/serve         : sandbox sandbox/sshwire sandbox/policy guest/files walk
 guest/seccomp       :
 guest/landlock      :
 sandbox/sandboxtest : sandbox output walk rpc
 sandbox/policy      : sandbox
-backends/local      : sandbox output walk guest guest/* backends/local/*
-backends/local/guards : sandbox
+sandbox/guards      : sandbox
+sandbox/sshwire     : sandbox
+sandbox/sshbox      : sandbox sandbox/sshwire output walk
+backends/local      : sandbox sandbox/guards output walk guest guest/* backends/local/*
+backends/docker     : sandbox sandbox/* guest backends/docker/*
+backends/ssh        : sandbox sandbox/* guest backends/ssh/*
 backends/local/cgroup : sandbox
 registry/tools      : sandbox registry output walk engine/approval registry/tools/*
 registry/tools/patchtext :
@@ -57,6 +63,10 @@ github.com/sirupsen/logrus : cmd/hermes-exec
 github.com/spf13/cobra     : cmd/hermes-exec
 go.yaml.in/yaml/v4         : config registry/tools sandbox/policy
 mvdan.cc/sh/v3             : engine/approval registry/tools
+github.com/moby/moby       : backends/docker
+github.com/pkg/sftp        : sandbox/sshbox guest/serve
+golang.org/x/crypto        : sandbox/sshbox guest/serve backends/docker backends/ssh
+github.com/kevinburke/ssh_config : backends/ssh
 `
 
 // forbidden are names that say nothing about what a package holds.

@@ -91,25 +91,31 @@ func validName(name string) string { return strings.ToValidUTF8(name, "_") }
 
 // confirms decides what ripgrep was not told.
 func (opt *Options) confirms(ctx context.Context, fsys FS, root, rel string) bool {
-	for _, g := range opt.Globs {
-		if !g.Match(rel) {
-			return false
-		}
-	}
-	if opt.Skip != nil {
-		// A directory that is left out takes all below with it.
-		for i := range len(rel) {
-			if rel[i] == '/' && opt.Skip(join(root, rel[:i]), true) {
-				return false
-			}
-		}
-		if opt.Skip(join(root, rel), false) {
-			return false
-		}
+	if !opt.admits(root, rel) {
+		return false
 	}
 	// A type brings hidden files back.
 	if !opt.Hidden && basenames(opt.Globs) != nil && rel[strings.LastIndexByte(rel, '/')+1] == '.' {
 		return shown(ctx, fsys, root, rel, *opt)
 	}
 	return true
+}
+
+// admits says what the globs and Skip say of a file that somebody else found.
+func (opt *Options) admits(root, rel string) bool {
+	for _, g := range opt.Globs {
+		if !g.Match(rel) {
+			return false
+		}
+	}
+	if opt.Skip == nil {
+		return true
+	}
+	// A directory that is left out takes all below with it.
+	for i := range len(rel) {
+		if rel[i] == '/' && opt.Skip(join(root, rel[:i]), true) {
+			return false
+		}
+	}
+	return !opt.Skip(join(root, rel), false)
 }

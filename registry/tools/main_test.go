@@ -11,12 +11,19 @@ import (
 
 	"github.com/hermes-exec/hermes-exec/backends/local"
 	"github.com/hermes-exec/hermes-exec/guest"
+	"github.com/hermes-exec/hermes-exec/guest/serve"
 	"github.com/hermes-exec/hermes-exec/registry"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
 func TestMain(m *testing.M) {
 	guest.Main()
+	if len(os.Args) == 3 && os.Args[1] == "guest" && os.Args[2] == "walk" {
+		if serve.Walk(os.Stdin, os.Stdout) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

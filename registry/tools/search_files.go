@@ -102,6 +102,7 @@ type query struct {
 	root   string // what is searched, resolved
 	single bool   // it is a file
 	opt    walk.Options
+	globs  []string // the text of opt.Globs
 }
 
 func (t *searcher) search(ctx context.Context, caller registry.Caller, in searchArgs) (any, error) {
@@ -176,11 +177,12 @@ func (t *searcher) prepare(ctx context.Context, caller registry.Caller, in searc
 
 // only adds a glob that files must fit. One that names hidden files shows them.
 func (q *query) only(text string) error {
-	g, err := walk.ParseGlob(strings.TrimPrefix(text, "./"))
+	text = strings.TrimPrefix(text, "./")
+	g, err := walk.ParseGlob(text)
 	if err != nil {
 		return err
 	}
-	q.opt.Globs = append(q.opt.Globs, g)
+	q.opt.Globs, q.globs = append(q.opt.Globs, g), append(q.globs, text)
 	q.opt.Hidden = q.opt.Hidden || g.Hidden()
 	return nil
 }

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"sync"
 	"time"
@@ -93,11 +91,13 @@ const headStart = 30 * time.Millisecond
 
 var errHeadStart = errors.New("the head start is over")
 
-// countAll counts in all files, by ripgrep when there is much to do and the box
-// has it. Both ways give the same answer.
+// countAll counts in all files: ourselves while that is quick, else by a
+// program near the files, ripgrep or the guest, if the box has one. All ways
+// give the same answer.
 func (t *searcher) countAll(ctx context.Context, q query, p *walk.Pattern) (found, error) {
 	args, ok := walk.Ripgrep(p, q.root, q.opt)
-	if !ok || t.noRipgrep.Load() {
+	ok = ok && !t.noRipgrep.Load()
+	if !ok && !t.hasGuest() {
 		return t.countOurselves(ctx, q, p)
 	}
 	if t.headStart > 0 {
@@ -109,7 +109,12 @@ func (t *searcher) countAll(ctx context.Context, q query, p *walk.Pattern) (foun
 			return all, err
 		}
 	}
-	if all, ok := t.ripgrep(ctx, q, args); ok {
+	if ok {
+		if all, ok := t.ripgrep(ctx, q, args); ok {
+			return all, nil
+		}
+	}
+	if all, ok := t.guestCount(ctx, q); ok {
 		return all, nil
 	}
 	return t.countOurselves(ctx, q, p)
@@ -146,41 +151,53 @@ func (f found) ended(ctx context.Context, err error) (found, error) {
 // ripgrep runs the box's ripgrep; ok is false when there is none, or when it
 // did not do what is expected of it: then the search is up to us.
 func (t *searcher) ripgrep(ctx context.Context, q query, args []string) (all found, ok bool) {
+	var err error
+	exit, complained, lost := t.near(ctx, sandbox.Cmd{Args: append([]string{"rg"}, args...), Env: t.cfg.Env}, func(ctx context.Context, out io.Reader, stop context.CancelCauseFunc) error {
+		err = walk.RipgrepHits(ctx, out, boxFS{t.box.Files()}, q.root, q.opt, all.add(stop))
+		return err
+	}, &all)
+	if errors.Is(lost, fs.ErrNotExist) {
+		t.noRipgrep.Store(true)
+	}
+	if all.limit != nil {
+		return all, true
+	}
+	// 0: found, 1: found nothing, 2: could not read everything, or, and then it
+	// says why, did not even try.
+	if err != nil || lost != nil || exit.Signal != 0 || exit.Code > 2 || exit.Code < 0 || complained {
+		return found{}, false
+	}
+	all.unreadable = exit.Code == 2
+	return all, true
+}
+
+// near runs a program in the box and has its output read. When read returns an
+// error, or calls stop, the program is ended. all.limit tells if the search was
+// ended early.
+func (t *searcher) near(ctx context.Context, cmd sandbox.Cmd, read func(context.Context, io.Reader, context.CancelCauseFunc) error, all *found) (exit sandbox.Exit, complained bool, lost error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	out, in := io.Pipe()
 	stderr := &flag{}
-	proc, err := t.box.Start(ctx, sandbox.Cmd{
-		Args: append([]string{"rg"}, args...), Env: t.cfg.Env, Stdout: in, Stderr: stderr, Grace: time.Second,
-	})
+	cmd.Stdout, cmd.Stderr, cmd.Grace = in, stderr, time.Second
+	proc, err := t.box.Start(ctx, cmd)
 	if err != nil {
-		t.noRipgrep.Store(errors.Is(err, fs.ErrNotExist))
-		return all, false
+		return exit, false, err
 	}
-	var exit sandbox.Exit
-	var lost error
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		exit, lost = proc.Wait()
 		in.Close()
 	}()
-	err = walk.RipgrepHits(ctx, out, boxFS{t.box.Files()}, q.root, q.opt, all.add(stop))
+	err = read(ctx, out, stop)
 	out.CloseWithError(io.ErrClosedPipe)
 	if err != nil {
 		stop(err)
 	}
 	<-ended
-	if all, _ := all.ended(ctx, ctx.Err()); all.limit != nil {
-		return all, true
-	}
-	// 0: found, 1: found nothing, 2: could not read everything, or, and then it
-	// says why, did not even try.
-	if err != nil || lost != nil || exit.Signal != 0 || exit.Code > 2 || exit.Code < 0 || stderr.raised() {
-		return found{}, false
-	}
-	all.unreadable = exit.Code == 2
-	return all, true
+	*all, _ = all.ended(ctx, ctx.Err())
+	return exit, stderr.raised(), lost
 }
 
 // flag is a writer that only remembers whether anything was written.
@@ -200,63 +217,6 @@ func (f *flag) raised() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.up
-}
-
-// searchNames finds files by name.
-func (t *searcher) searchNames(ctx context.Context, q query) (searchResult, error) {
-	if err := q.only(q.Pattern); err != nil {
-		return searchResult{}, err
-	}
-	type file struct {
-		path  string
-		mtime time.Time
-	}
-	var files []file
-	var mu sync.Mutex
-	var all found
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	if q.single {
-		files = []file{{path: path.Base(q.root)}}
-		if !q.opt.Globs[len(q.opt.Globs)-1].Match(files[0].path) {
-			files = nil
-		}
-	} else {
-		q.opt.Workers = searchWorkers
-		stats, err := walk.Walk(ctx, boxFS{t.box.Files()}, q.root, q.opt, func(e walk.Entry) error {
-			info, err := e.Info()
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil: // gone meanwhile
-			case len(files) == maxSearchHits:
-				stop(errSearchHits)
-			default:
-				files = append(files, file{e.Path, info.ModTime()})
-			}
-			return nil
-		})
-		all.unreadable = stats.Unreadable > 0
-		if all, err = all.ended(ctx, err); err != nil {
-			return searchResult{}, err
-		}
-	}
-	slices.SortFunc(files, func(a, b file) int {
-		return cmp.Or(b.mtime.Compare(a.mtime), cmp.Compare(a.path, b.path))
-	})
-	result := all.result(len(files))
-	names := []string{}
-	for _, f := range files[min(q.Offset, len(files)):min(q.Offset+q.Limit, len(files))] {
-		names = append(names, q.show(f.path))
-	}
-	result.Files = list(q, names)
-	result.paging(q, len(names), len(files))
-	if g := q.opt.Globs[len(q.opt.Globs)-1]; len(files) == 0 && result.Hint == "" {
-		if name, plain := g.Plain(); plain {
-			result.Hint = fmt.Sprintf("No file is called exactly %q. A glob such as %q finds names that contain it.", name, "*"+path.Base(name)+"*")
-		}
-	}
-	return result, nil
 }
 
 // result begins an answer with what is true of all pages.
