@@ -1,0 +1,244 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hermes-exec/hermes-exec/sandbox"
+	"github.com/hermes-exec/hermes-exec/sandbox/policy"
+	"github.com/hermes-exec/hermes-exec/sandbox/sshwire"
+)
+
+// box is a sandbox in a container.
+type box struct {
+	m     *machine
+	inner sandbox.Sandbox
+	info  sandbox.Info
+
+	warned   sync.Once
+	once     sync.Once
+	closeErr error
+}
+
+var (
+	_ sandbox.Sandbox = (*box)(nil)
+	_ sandbox.Auditor = (*box)(nil)
+)
+
+// open makes the machine's box.
+func (m *machine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
+	c := &m.b.config
+	profile := spec.Profile
+	if profile.Name == "" {
+		profile.Name = "sealed"
+		if m.order.Posture.Open {
+			profile.Name = "open"
+		}
+	}
+	if m.order.Posture.WorkDir == "" {
+		profile.OpenGuards = openGuards(profile.OpenGuards) // there is nobody to run it later
+	}
+	id := spec.ID
+	if id == "" {
+		id = newName()
+	}
+	set := slices.Concat(forwarded(c.ForwardEnv, c.Environ), c.Env)
+	request := sshwire.BoxRequest{ID: id, WorkDir: workInside, Env: slices.Concat(set, spec.Env), Profile: profile, Contained: true}
+	request.Read, request.Write = m.order.granted()
+	inner, err := m.link.Open(ctx, request)
+	if err != nil {
+		var f *sshwire.Failure
+		if !errors.As(err, &f) {
+			err = m.lost(err)
+		}
+		return nil, err
+	}
+	x := &box{m: m, inner: inner, info: inner.Info()}
+	x.info.Backend, x.info.OS, x.info.Arch = c.Name, "linux", m.order.Image.Arch
+	x.info.Env = merge(x.info.Env, set)
+	x.info.Enforcement, err = enforcement(inner.Info().Enforcement, m.order, m.d.facts)
+	if err != nil {
+		return nil, errors.Join(err, inner.Close(ctx))
+	}
+	return x, nil
+}
+
+// granted are the places that were put into the container for its box.
+func (o *order) granted() (read, write []string) {
+	write = []string{"/tmp", "/var/tmp"}
+	if o.Home {
+		write = append(write, homeInside)
+	}
+	for _, v := range o.Volumes {
+		if v.ReadOnly {
+			read = append(read, v.Target)
+		} else {
+			write = append(write, v.Target)
+		}
+	}
+	return read, write
+}
+
+// openGuards opens all that keep files from being written.
+func openGuards(open []string) []string {
+	open = slices.Clone(open)
+	for _, g := range policy.Guards() {
+		if g.Clause == "deny_write" && !g.Fixed && !slices.Contains(open, g.Name) {
+			open = append(open, g.Name)
+		}
+	}
+	return open
+}
+
+// forwarded are the variables of those names that have a value.
+func forwarded(names, environ []string) (env []string) {
+	for _, name := range names {
+		if v := getenv(environ, name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// merge sets variables in an environment.
+func merge(env, set []string) []string {
+	out := slices.Clone(env)
+	for _, v := range set {
+		name, _, _ := strings.Cut(v, "=")
+		out = slices.DeleteFunc(out, func(have string) bool { return strings.HasPrefix(have, name+"=") })
+		out = append(out, v)
+	}
+	return out
+}
+
+func (b *box) Info() sandbox.Info {
+	info := b.info
+	info.Enforcement, info.Env = slices.Clone(b.info.Enforcement), slices.Clone(b.info.Env)
+	return info
+}
+
+func (b *box) Files() sandbox.Files { return b.inner.Files() }
+
+func (b *box) Listen(ctx context.Context) (net.Listener, string, error) {
+	l, name, err := b.inner.Listen(ctx)
+	if err != nil {
+		return nil, "", b.explain(err)
+	}
+	return l, name, nil
+}
+
+// explain says why the container was lost, if it was.
+func (b *box) explain(err error) error {
+	if !errors.Is(err, sandbox.ErrLost) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", b.info.Backend, b.m.lost(err))
+}
+
+func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+	if err := b.guarded(); err != nil {
+		return nil, fmt.Errorf("%s: start: %w", b.info.Backend, err)
+	}
+	ooms, began := b.m.fate.oom(), time.Now()
+	p, err := b.inner.Start(ctx, cmd)
+	if err != nil {
+		return nil, b.explain(err)
+	}
+	return &process{Process: p, box: b, ctx: ctx, ooms: ooms, began: began}, nil
+}
+
+// guarded tells that a guard does not hold any more: a file that somebody on
+// this machine has replaced, as many programs save theirs, has lost the mount
+// over it, and in a container that runs it cannot be covered again.
+func (b *box) guarded() error {
+	if b.m.reserved.stands() {
+		return nil
+	}
+	if slices.Contains(b.m.order.Posture.Best, sandbox.ClauseGuards) {
+		b.warned.Do(func() {
+			b.m.b.log.Warn("a guarded or hidden file was replaced on this machine: the box can write or read the new one", "box", b.info.ID, "dir", b.m.order.Posture.WorkDir)
+		})
+		return nil
+	}
+	return fmt.Errorf("a guarded or hidden file in %s was replaced on this machine; a new session covers it again: %w", b.m.order.Posture.WorkDir, sandbox.ErrPolicy)
+}
+
+// FutureInputs implements sandbox.Auditor: what matters is what is in the work
+// directory on this machine.
+func (b *box) FutureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error) {
+	return b.m.reserved.futureInputs(ctx, since)
+}
+
+// Close implements sandbox.Sandbox.
+func (b *box) Close(ctx context.Context) error {
+	b.once.Do(func() {
+		err := b.inner.Close(ctx)
+		if errors.Is(err, sandbox.ErrLost) {
+			err = nil // it is gone, which is what was wanted
+		}
+		b.closeErr = errors.Join(err, b.m.end())
+		b.m.b.forget(b)
+	})
+	return b.closeErr
+}
+
+// process is a command in a container.
+type process struct {
+	sandbox.Process
+	box   *box
+	ctx   context.Context
+	ooms  int // of the container before
+	began time.Time
+
+	mu       sync.Mutex
+	signaled bool
+	once     sync.Once
+	exit     sandbox.Exit
+	err      error
+}
+
+func (p *process) Signal(sig syscall.Signal) error {
+	if sig == syscall.SIGKILL {
+		p.mu.Lock()
+		p.signaled = true
+		p.mu.Unlock()
+	}
+	return p.Process.Signal(sig)
+}
+
+// oomNews is how long the news that the memory limit was met may take.
+const oomNews = 500 * time.Millisecond
+
+// Wait adds to what the guest knows what only the engine does: whether the
+// memory limit ended the command, and what became of the container.
+func (p *process) Wait() (sandbox.Exit, error) {
+	p.once.Do(func() {
+		p.exit, p.err = p.Process.Wait()
+		p.mu.Lock()
+		ours := p.signaled || p.ctx.Err() != nil
+		p.mu.Unlock()
+		m := p.box.m
+		switch {
+		case p.err != nil && errors.Is(p.err, sandbox.ErrLost):
+			p.err = p.box.explain(p.err)
+			if errors.Is(p.err, errOOM) {
+				p.exit.Limit = sandbox.LimitMemory
+			}
+		case p.err == nil && p.exit.Limit == "" && m.order.Res.Memory > 0 && !ours && killed(p.exit):
+			if m.fate.outOfMemory(p.ooms, p.began, p.exit.Usage.MaxRSS, m.order.Res.Memory) {
+				p.exit.Limit = sandbox.LimitMemory
+			}
+		}
+	})
+	return p.exit, p.err
+}
+
+// killed tells whether a command, or a shell's last command, was killed.
+func killed(e sandbox.Exit) bool { return e.Signal == syscall.SIGKILL || e.Code == 137 }

@@ -1,0 +1,184 @@
+package docker
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+)
+
+// probe finds out, once, whether the engine sees this machine's files: a file
+// with a number nobody knows is looked for through a container that is never
+// started.
+func (d *daemon) probe(ctx context.Context, b *Backend, i image) error {
+	d.probing.Lock()
+	defer d.probing.Unlock()
+	if d.probed {
+		return nil
+	}
+	s, err := d.look(ctx, b, i)
+	if err != nil {
+		return err
+	}
+	s.sockets = s.files && !d.virtual && runtime.GOOS == "linux" && !b.config.farLink
+	d.shared, d.probed = s, true
+	b.log.Debug("docker engine", "host", d.endpoint.display(), "version", d.version, "files", s.files, "sockets", s.sockets, "why", s.why)
+	return nil
+}
+
+func (d *daemon) look(ctx context.Context, b *Backend, i image) (shared, error) {
+	if b.config.far {
+		return shared{why: "as configured"}, nil
+	}
+	if !d.endpoint.sameMachine() {
+		return shared{why: "it is reached over a network"}, nil
+	}
+	l, err := b.leased()
+	if err != nil {
+		return shared{}, err
+	}
+	dir, nonce := filepath.Join(l.dir(), "probe"), rand.Text()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return shared{}, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "nonce"), []byte(nonce), 0o600); err != nil {
+		return shared{}, err
+	}
+	id, err := d.shell(ctx, i, b.labels(l, "probe"), mount.Mount{Type: mount.TypeBind, Source: dir, Target: probeInside, ReadOnly: true})
+	if cerrdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "bind source path") {
+		return shared{why: "it has no " + dir}, nil
+	}
+	if err != nil {
+		return shared{}, d.failed("look whether the docker engine sees this machine's files", err)
+	}
+	defer d.remove(context.WithoutCancel(ctx), id)
+	got, err := d.readFile(ctx, id, path.Join(probeInside, "nonce"))
+	switch {
+	case cerrdefs.IsNotFound(err), err == nil && got != nonce:
+		return shared{why: "its " + dir + " is another one"}, nil
+	case err != nil:
+		return shared{}, d.failed("look whether the docker engine sees this machine's files", err)
+	}
+	return shared{files: true}, nil
+}
+
+// shell makes a container that is never started, to reach files through.
+func (d *daemon) shell(ctx context.Context, i image, labels map[string]string, mounts ...mount.Mount) (string, error) {
+	made, err := d.api.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Config:     &container.Config{Image: i.ID, Entrypoint: []string{"/none"}, Labels: labels, NetworkDisabled: true},
+		HostConfig: &container.HostConfig{NetworkMode: "none", CapDrop: []string{"ALL"}, Mounts: mounts},
+	})
+	return made.ID, err
+}
+
+// readFile reads the beginning of a file in a container.
+func (d *daemon) readFile(ctx context.Context, id, name string) (string, error) {
+	copied, err := d.api.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: name})
+	if err != nil {
+		return "", err
+	}
+	defer copied.Content.Close()
+	t := tar.NewReader(copied.Content)
+	if _, err := t.Next(); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(t, 4<<10))
+	return string(text), err
+}
+
+// remove removes a container and what is its own, whatever it does.
+func (d *daemon) remove(ctx context.Context, id string) error {
+	_, err := d.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress") {
+		return nil
+	}
+	return err
+}
+
+// upload brings a guest program to where the engine is: into a volume with the
+// program's hash in its name, once per version.
+func (b *Backend) upload(ctx context.Context, d *daemon, i image, file string) (volume string, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("guest program: %w", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("guest program: %w", err)
+	}
+	// Which file it is tells what is in it, for as long as the engine runs.
+	seen := fmt.Sprintf("%s %d %d", file, st.Size(), st.ModTime().UnixNano())
+	b.mu.Lock()
+	name := b.guests[seen]
+	b.mu.Unlock()
+	if name != "" {
+		return name, nil
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", fmt.Errorf("guest program: %w", err)
+	}
+	name = prefix + "guest-" + hex.EncodeToString(sum.Sum(nil)[:12])
+	l, err := b.leased()
+	if err != nil {
+		return "", err
+	}
+	labels := map[string]string{labelOwner: l.owner, labelKind: "guest"}
+	// The engine makes a missing volume, with these labels, on the way.
+	id, err := d.shell(ctx, i, b.labels(l, "upload"), mount.Mount{Type: mount.TypeVolume, Source: name, Target: guestDir,
+		VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: labels}})
+	if err != nil {
+		return "", d.failed("upload of the guest program", err)
+	}
+	defer d.remove(context.WithoutCancel(ctx), id)
+	there, err := d.api.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: guestInside})
+	if err != nil && !cerrdefs.IsNotFound(err) {
+		return "", d.failed("upload of the guest program", err)
+	}
+	// One that was cut short has another size.
+	if err != nil || there.Stat.Size != st.Size() || there.Stat.Mode != 0o755 {
+		if err := d.put(ctx, id, f, st.Size()); err != nil {
+			return "", d.failed("upload of the guest program", err)
+		}
+		b.log.Info("uploaded the guest program", "host", d.endpoint.display(), "volume", name, "bytes", st.Size())
+	}
+	b.mu.Lock()
+	b.guests[seen] = name
+	b.mu.Unlock()
+	return name, nil
+}
+
+// put writes the guest program into a container that is not started.
+func (d *daemon) put(ctx context.Context, id string, f *os.File, size int64) error {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	defer r.Close()
+	go func() {
+		t := tar.NewWriter(w)
+		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Base(guestInside), Mode: 0o755, Size: size})
+		if err == nil {
+			_, err = io.Copy(t, f)
+		}
+		w.CloseWithError(errors.Join(err, t.Close()))
+	}()
+	_, err := d.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: guestDir, Content: r})
+	return err
+}
