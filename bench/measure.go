@@ -26,7 +26,10 @@ import (
 // Options of a measurement.
 type Options struct {
 	Rounds int    // of the process-starting rows; 0 means 40
-	Binary string // hermes-exec, for the CLI's own start; "" leaves the row out
+	Binary string // hermes-exec, for the CLI's own start and as guest; "" leaves the rows out
+
+	DockerHost, DockerImage string // of the rows about docker; "" leaves them out
+	SSHConfig               string // names a host hermes-test; "" leaves the rows about ssh out
 }
 
 // pass is a script that does nothing.
@@ -35,10 +38,14 @@ const pass = "pass\n"
 // NewEngine makes an engine as the command would, with one more
 // tool that does nothing.
 func NewEngine() (*engine.Engine, error) {
+	return newEngine(map[string]sandbox.Backend{"local": local.New(local.Config{})})
+}
+
+func newEngine(backends map[string]sandbox.Backend) (*engine.Engine, error) {
 	megabyte := strings.Repeat("x", 1<<20)
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LANG=C.UTF-8"}
 	return engine.New(engine.Config{
-		Backends: map[string]sandbox.Backend{"local": local.New(local.Config{})},
+		Backends: backends,
 		Tools: func(box sandbox.Sandbox) []registry.Tool {
 			return append(tools.New(box, tools.Config{Env: env, ModelEnv: env}),
 				registry.New("noop", "bench", "Do nothing.", func(context.Context, registry.Caller, struct{}) (map[string]bool, error) {
@@ -107,7 +114,18 @@ func Measure(opt Options) (python string, rows []Row, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	return python, slices.Concat(starts, calls, stdout, files), nil
+	var docker, ssh []Row
+	if opt.DockerImage != "" && opt.Binary != "" {
+		if docker, err = measureDocker(opt, dir); err != nil {
+			return "", nil, err
+		}
+	}
+	if opt.SSHConfig != "" && opt.Binary != "" {
+		if ssh, err = measureSSH(opt, dir); err != nil {
+			return "", nil, err
+		}
+	}
+	return python, slices.Concat(starts, calls, stdout, files, docker, ssh), nil
 }
 
 func runOnce(s *engine.Session, code string, args ...string) error {

@@ -18,7 +18,7 @@ const (
 // trusted later, also when the script was interrupted.
 func (s *Session) audit(ctx context.Context, began time.Time, r *Result) {
 	box, ok := s.box.(sandbox.Auditor)
-	if p := s.confinement; !ok || p.Unconfined || len(p.Write)+len(p.Private) == 0 {
+	if p := s.confinement; !ok || p.Unconfined || !s.elsewhere && len(p.Write)+len(p.Private) == 0 {
 		return
 	}
 	type answer struct {

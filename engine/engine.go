@@ -68,7 +68,10 @@ type Task struct {
 
 	// Policy nil means the profile of the mode, for WorkDir: workspace in
 	// project mode, sealed in strict mode. See sandbox/policy for others.
-	Policy    *sandbox.Policy
+	Policy *sandbox.Policy
+	// Profile names the policy for a backend that is elsewhere, where Policy
+	// means nothing; its zero value is the profile of the mode.
+	Profile   sandbox.Profile
 	Resources sandbox.Resources
 	// Explain tells how the user allows what Policy denies at an absolute path,
 	// for Result.Denials: the guard to open, the line to add. nil gives general
@@ -105,26 +108,17 @@ func (e *Engine) Open(ctx context.Context, task Task) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	spec := sandbox.Spec{Image: task.Image, WorkDir: task.WorkDir, Resources: task.Resources}
-	set := task.Env
-	if task.Policy != nil {
-		spec.Policy = *task.Policy
-	} else {
-		var own []string
-		if spec.Policy, own, err = e.profile(mode, task.WorkDir); err != nil {
-			return nil, fmt.Errorf("engine: %w", err)
-		}
-		set = slices.Concat(own, set)
+	_, elsewhere := backend.(sandbox.Elsewhere)
+	spec, err := e.spec(task, mode, elsewhere)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
 	}
 	if task.Tools == nil && !spec.Policy.Unconfined && spec.Policy.Network == sandbox.NetworkOff {
 		granted = offline(e.declared, granted)
 	}
-	spec.Env, err = e.sandboxEnv(task.Passthrough, set)
-	if err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
-	}
 
-	s := &Session{engine: e, mode: mode, backend: name, caller: or(task.Caller, registry.Model), granted: granted, env: spec.Env}
+	s := &Session{engine: e, mode: mode, backend: name, caller: or(task.Caller, registry.Model), granted: granted, env: spec.Env, environ: e.cfg.Environ}
+	s.elsewhere, s.image = elsewhere, spec.Image
 	s.policy = or(spec.Policy.Name, "unnamed")
 	s.confinement, s.resources, s.explain = spec.Policy, spec.Resources, task.Explain
 
@@ -142,6 +136,9 @@ func (e *Engine) Open(ctx context.Context, task Task) (*Session, error) {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	s.box, s.info = box, box.Info()
+	if elsewhere { // the engine's own environment says nothing there
+		s.env, s.environ = s.info.Env, s.info.Env
+	}
 	s.tools, err = registry.NewRegistry(e.cfg.Tools(box)...)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", errors.Join(err, box.Close(ctx)))

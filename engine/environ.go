@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hermes-exec/hermes-exec/envfilter"
@@ -18,6 +19,27 @@ func (e *Engine) sandboxEnv(passthrough, set []string) ([]string, error) {
 	if e.cfg.Timezone != "" {
 		env = setenv(env, "TZ", e.cfg.Timezone)
 	}
+	return addEnv(env, set)
+}
+
+// addedEnv is what a session elsewhere gets besides the environment of that
+// place: what the user lets through by name, the time zone, what the task sets.
+func (e *Engine) addedEnv(passthrough, set []string) ([]string, error) {
+	named := slices.Concat(e.cfg.Passthrough, passthrough)
+	env := []string{}
+	for _, kv := range envfilter.Environ(e.decide(passthrough)) {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(named, name) {
+			env = append(env, kv)
+		}
+	}
+	if e.cfg.Timezone != "" {
+		env = setenv(env, "TZ", e.cfg.Timezone)
+	}
+	return addEnv(env, set)
+}
+
+// addEnv sets what a task sets on purpose.
+func addEnv(env, set []string) ([]string, error) {
 	for _, kv := range set {
 		name, value, ok := strings.Cut(kv, "=")
 		if !ok || name == "" || strings.ContainsRune(kv, 0) {
@@ -30,7 +52,7 @@ func (e *Engine) sandboxEnv(passthrough, set []string) ([]string, error) {
 
 // scriptEnv adds what a run needs to a session's environment. The scratch
 // directory is importable first, then the project, then what the user had.
-func (s *Session) scriptEnv(scratch, socket, token string) []string {
+func (s *Session) scriptEnv(scratch string, way []string) []string {
 	env := append([]string(nil), s.env...)
 	path := []string{scratch}
 	if s.mode == Project {
@@ -39,9 +61,11 @@ func (s *Session) scriptEnv(scratch, socket, token string) []string {
 	if old := getenv(env, "PYTHONPATH"); old != "" {
 		path = append(path, old)
 	}
+	for _, kv := range way {
+		name, value, _ := strings.Cut(kv, "=")
+		env = setenv(env, name, value)
+	}
 	for _, kv := range [][2]string{
-		{"HERMES_RPC_SOCKET", socket},
-		{"HERMES_RPC_TOKEN", token},
 		{"PYTHONPATH", strings.Join(path, ":")},
 		{"PYTHONDONTWRITEBYTECODE", "1"},
 		{"PYTHONIOENCODING", "utf-8"},

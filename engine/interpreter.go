@@ -41,8 +41,24 @@ type probed struct {
 // used or refused, never replaced. Otherwise project mode tries VIRTUAL_ENV,
 // then CONDA_PREFIX, then each python3 on PATH; strict mode tries each python3
 // on PATH that no activated environment put there.
+//
+// In a box elsewhere the choice is made once a session: looking costs a journey.
 func (s *Session) interpreter(ctx context.Context, named string) (interpreter, error) {
-	if named == "" && s.mode == Strict {
+	if !s.elsewhere || named != "" {
+		return s.choose(ctx, named)
+	}
+	if found := s.chosen.Load(); found != nil {
+		return *found, nil
+	}
+	found, err := s.choose(ctx, named)
+	if err == nil {
+		s.chosen.Store(&found)
+	}
+	return found, err
+}
+
+func (s *Session) choose(ctx context.Context, named string) (interpreter, error) {
+	if named == "" && s.mode == Strict && !s.elsewhere {
 		named = s.engine.cfg.Python
 	}
 	if named != "" {
@@ -54,7 +70,7 @@ func (s *Session) interpreter(ctx context.Context, named string) (interpreter, e
 	}
 
 	var passed []string
-	environ := s.engine.cfg.Environ
+	environ := s.environ
 	venv, conda := getenv(environ, "VIRTUAL_ENV"), getenv(environ, "CONDA_PREFIX")
 	if s.mode == Project {
 		for _, env := range [][2]string{{"VIRTUAL_ENV", venv}, {"CONDA_PREFIX", conda}} {
@@ -195,8 +211,8 @@ const probeTimeout = 10 * time.Second
 // probe asks a program which Python it is. A shim's answer depends on the
 // directory, so the directory is part of the key.
 func (s *Session) probe(ctx context.Context, name, real string, info fs.FileInfo) (string, int, error) {
-	environ := s.engine.cfg.Environ
-	key := strings.Join([]string{s.backend, name, real, info.ModTime().String(), s.info.WorkDir,
+	environ := s.environ
+	key := strings.Join([]string{s.backend, s.image, name, real, info.ModTime().String(), s.info.WorkDir,
 		getenv(environ, "PYENV_VERSION"), getenv(environ, "ASDF_PYTHON_VERSION")}, "\x00")
 	cache := &s.engine.interpreters
 	cache.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -117,7 +117,7 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 		session: s, run: run, granted: s.granted, max: int64(limits.MaxToolCalls), ctx: ctx, onCall: script.OnCall,
 		cwd: dir, scratch: st.dir, timeout: limits.Timeout, deadline: time.Now().Add(limits.Timeout),
 	}
-	server, socket, token, err := s.serve(ctx, g, limits.Frame)
+	server, way, err := s.serve(ctx, g, limits.Frame, st.dir)
 	if err != nil {
 		return r, err
 	}
@@ -135,7 +135,7 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	proc, err := s.box.Start(ctx, sandbox.Cmd{
 		Args:   append([]string{python.path, st.script()}, script.Args...),
 		Dir:    dir,
-		Env:    s.scriptEnv(st.dir, socket, token),
+		Env:    s.scriptEnv(st.dir, way),
 		Stdout: stdout, Stderr: stderr,
 		Grace: limits.Grace,
 	})
@@ -187,27 +187,39 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	return r, nil
 }
 
-// serve opens the run's tool socket and answers calls on it.
-func (s *Session) serve(ctx context.Context, g *gate, frame int) (*rpc.Server, string, string, error) {
+// serve answers the run's calls: on a socket, or where the box can have none, in
+// a directory of scratch. way is what tells the script.
+func (s *Session) serve(ctx context.Context, g *gate, frame int, scratch string) (server *rpc.Server, way []string, err error) {
 	token := rpc.NewToken()
-	server, err := rpc.NewServer(rpc.Config{
+	server, err = rpc.NewServer(rpc.Config{
 		Token: token, Handler: g.handle, MaxFrame: frame, PeerUID: s.info.UID, Log: s.engine.cfg.Log,
+		Bulky: func(tool string) bool { return tool == "read_file" || tool == "search_files" }, // long and at once
 	})
 	if err != nil {
-		return nil, "", "", fmt.Errorf("run: %w", err)
+		return nil, nil, fmt.Errorf("run: %w", err)
 	}
-	var l net.Listener
+	listen := func(serve func() error) {
+		go func() {
+			// With the run's end what it serves on is closed under it.
+			if err := serve(); err != nil && ctx.Err() == nil {
+				s.engine.cfg.Log.Warn("tool calls are no longer served", "run", g.run, "error", err)
+			}
+		}()
+	}
 	l, socket, err := s.box.Listen(ctx)
-	if err != nil {
-		return nil, "", "", errors.Join(fmt.Errorf("run: tool socket: %w", err), server.Close())
-	}
-	go func() {
-		// With the run's end the listener is closed under it.
-		if err := server.Serve(l); err != nil && ctx.Err() == nil {
-			s.engine.cfg.Log.Warn("tool socket failed", "run", g.run, "error", err)
+	switch {
+	case errors.Is(err, sandbox.ErrUnsupported):
+		dir := callDir{files: s.box.Files(), name: path.Join(scratch, "calls")}
+		if err := dir.files.Mkdir(ctx, dir.name, 0o700); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("run: directory of tool calls: %w", err), server.Close())
 		}
-	}()
-	return server, socket, token, nil
+		listen(func() error { return server.ServePoll(ctx, dir) })
+		return server, []string{"HERMES_RPC_DIR=" + dir.name, "HERMES_RPC_TOKEN=" + token}, nil
+	case err != nil:
+		return nil, nil, errors.Join(fmt.Errorf("run: tool socket: %w", err), server.Close())
+	}
+	listen(func() error { return server.Serve(l) })
+	return server, []string{"HERMES_RPC_SOCKET=" + socket, "HERMES_RPC_TOKEN=" + token}, nil
 }
 
 func (e *Engine) limits(over Limits) Limits {
@@ -246,7 +258,13 @@ func checkCode(code string, limit int) error {
 
 // module is the session's hermes_tools.py, made once.
 func (s *Session) module() string {
-	s.moduleOnce.Do(func() { s.moduleText = module(s.tools, s.granted) })
+	s.moduleOnce.Do(func() {
+		source := rpc.ClientSource
+		if s.elsewhere && s.info.Guest == "" { // it may have no sockets
+			source = rpc.PollClientSource
+		}
+		s.moduleText = module(source(), s.tools, s.granted)
+	})
 	return s.moduleText
 }
 

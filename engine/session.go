@@ -17,16 +17,22 @@ import (
 // Session is one task: one sandbox, one set of tools bound to it. Several runs
 // and calls may be under way at once. All methods are safe for concurrent use.
 type Session struct {
-	engine   *Engine
-	box      sandbox.Sandbox
-	info     sandbox.Info
-	tools    *registry.Registry
-	backend  string
-	mode     Mode
-	policy   string
-	caller   registry.CallerKind
-	granted  []string // what scripts may call, sorted
-	env      []string // the scrubbed environment
+	engine  *Engine
+	box     sandbox.Sandbox
+	info    sandbox.Info
+	tools   *registry.Registry
+	backend string
+	mode    Mode
+	policy  string
+	caller  registry.CallerKind
+	granted []string // what scripts may call, sorted
+	env     []string // the scrubbed environment
+	environ []string // what it was made from: says which interpreter the user has chosen
+
+	elsewhere bool   // the box does not see this machine
+	image     string // what the task asked for
+	chosen    atomic.Pointer[interpreter]
+
 	warnings []string
 
 	confinement sandbox.Policy

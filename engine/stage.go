@@ -61,15 +61,16 @@ func (st *stage) remove(ctx context.Context) error {
 	return err
 }
 
-// module is hermes_tools.py for a set of granted tools.
-func module(tools *registry.Registry, granted []string) string {
+// module is hermes_tools.py for a set of granted tools: client, and the tools'
+// functions.
+func module(client string, tools *registry.Registry, granted []string) string {
 	var declared []registry.Tool
 	for _, name := range granted {
 		if t, ok := tools.Get(name); ok {
 			declared = append(declared, t)
 		}
 	}
-	return registry.PythonModule(rpc.ClientSource(), declared)
+	return registry.PythonModule(client, declared)
 }
 
 // Stub is the hermes_tools.py that scripts with this grant import. nil means
@@ -79,5 +80,5 @@ func (e *Engine) Stub(tools []string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("engine: %w", err)
 	}
-	return module(e.declared, granted), nil
+	return module(rpc.ClientSource(), e.declared, granted), nil
 }

@@ -5,6 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 uid=${HERMES_EXEC_TEST_UID:-12345}
+require=${HERMES_EXEC_REQUIRE:-}
+require=${require//,docker/} # the daemon is root's
+require=${require//,ssh/}    # sshd serves nobody without an account
 dir=$(mktemp -d /tmp/user.XXXXXX)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/bin" "$dir/home" "$dir/tmp"
@@ -26,7 +29,7 @@ one() {
 	start=$(date +%s)
 	if (cd "$dir/src/${path#"$PWD"}" && setpriv --reuid "$uid" --regid "$uid" --clear-groups --bounding-set=-all \
 		env -i HOME="$dir/home" TMPDIR="$dir/tmp" PATH="/usr/local/bin:/usr/bin:/bin:$(go env GOROOT)/bin" LANG=C.UTF-8 \
-		HERMES_EXEC_BIN="$dir/bin/hermes-exec" HERMES_EXEC_REQUIRE="${HERMES_EXEC_REQUIRE:-}" \
+		HERMES_EXEC_BIN="$dir/bin/hermes-exec" HERMES_EXEC_REQUIRE="$require" \
 		"$dir/bin/$name" -test.timeout 8m -test.parallel 4) >"$dir/out.$name" 2>&1; then
 		printf 'ok  \t%s\t%ss (uid %s)\n' "$pkg" "$(($(date +%s) - start))" "$uid"
 	else

@@ -68,7 +68,7 @@ var attacks = []attack{
 		probes: "write-root write-etc write-usr write-var write-system-files outside-write outside-create outside-mkdir outside-unlink outside-rename outside-truncate outside-chmod tool-write-outside"},
 	{number: 28, what: "write through links", probes: "outside-symlink outside-hardlink"},
 	{number: 29, what: "a link in place of what is allowed or guarded", own: attackLinks,
-		tests: "backends/local/guards.TestALinkInTheWayRefuses guest/landlock.TestWhatWasReplacedIsNotAllowed guest/files.TestFilesRace"},
+		tests: "sandbox/guards.TestALinkInTheWayRefuses guest/landlock.TestWhatWasReplacedIsNotAllowed guest/files.TestFilesRace"},
 	{number: 32, what: "make a guarded place that is missing",
 		probes: "guard-git-hooks guard-envrc guard-vscode guard-vscode-new guard-idea guard-claude guard-cursor guard-workflows guard-git-move guard-vscode-move workspace-residue"},
 	{number: 33, what: "git's pointers and configuration",
@@ -79,7 +79,7 @@ var attacks = []attack{
 	{number: 39, what: "a denied program under another name", probes: "read-by-copied-program read-by-loader memfd-exec"},
 	{number: 40, root: true, what: "devices, pipes and sockets in the workspace", probes: "mknod-char mknod-block", own: attackSpecialFiles},
 	{number: 42, what: "a pipe in place of a file", probes: "rpc-fifo", kept: everywhere,
-		tests: "registry/tools.TestReadFileDevices guest/files.TestFilesNotRegular backends/local/guards.TestScanOfLinksPipesAndSetuid"},
+		tests: "registry/tools.TestReadFileDevices guest/files.TestFilesNotRegular sandbox/guards.TestScanOfLinksPipesAndSetuid"},
 	{number: 44, what: "hostile archives", out: containers},
 	{number: 45, what: "hostile names of uploads", out: containers},
 	{number: 46, what: "a full disk", own: attackFullDisk},
@@ -136,6 +136,7 @@ var attacks = []attack{
 // TestAttacks makes every attack, on the policies that are to withstand it and,
 // to show that it is one, without a policy.
 func TestAttacks(t *testing.T) {
+	t.Parallel()
 	const numbers = `1 3 4 5 6 8 9 10 11 14 15 16 17 19 20 22 25 26 27 28 29 32 33 34 35 37 39 40 42 44 45 46 49 50 51 52
 		53 54 56 57 59 61 62 64 65 66 67 69 70 71 72 73 74 75 76 78 79 81 82 83 84 87 88 89 91 92 93 94 96 97 98`
 	bin := binary(t)

@@ -93,11 +93,11 @@ func (a *app) start() (*engine.Engine, error) {
 	if a.cfg.Security.RedactSecrets {
 		redact = output.NewRedactor().Redact
 	}
-	a.backends = backends(a.log)
-	home, _ := os.UserHomeDir()
+	a.backends = a.makeBackends()
+	home := userHome()
 	e, err := engine.New(engine.Config{
 		Backends: a.backends,
-		Backend:  first(a.flags.backend, a.cfg.Terminal.Backend),
+		Backend:  a.backendName(),
 		Tools: a.toolsOf(tools.Config{
 			MaxReadChars: a.cfg.FileReadMaxChars,
 			MaxLines:     a.cfg.ToolOutput.MaxLines, MaxLineLength: a.cfg.ToolOutput.MaxLineLength,
@@ -189,32 +189,11 @@ func (a *app) open(ctx context.Context, quiet bool, tool string) (*engine.Sessio
 	if !quiet {
 		a.warn(a.warnings...)
 	}
-	dir, err := a.workdir()
+	task, err := a.task(tool)
 	if err != nil {
 		return nil, err
 	}
-	name := a.policyName(tool)
-	p, env, err := a.policyOf(name, dir)
-	if err != nil {
-		return nil, err
-	}
-	a.policyEnv = env
-	s, err := e.Open(ctx, engine.Task{
-		WorkDir: dir,
-		Policy:  p,
-		Explain: func(path string) string { // only when something was denied
-			plan, err := policy.Make(name, a.policyContext(dir))
-			if err != nil {
-				return ""
-			}
-			return plan.Explain(path).Hint
-		},
-		Resources: a.resources(p),
-
-		Env:    append(env, a.flags.env...),
-		Tools:  a.grant(),
-		Caller: registry.Shell,
-	})
+	s, err := e.Open(ctx, task)
 	if err != nil {
 		return nil, err
 	}
@@ -222,6 +201,78 @@ func (a *app) open(ctx context.Context, quiet bool, tool string) (*engine.Sessio
 		a.warn(s.Warnings()...)
 	}
 	return s, nil
+}
+
+// task describes the session of this command line.
+func (a *app) task(tool string) (engine.Task, error) {
+	task := engine.Task{Env: a.flags.env, Tools: a.grant(), Caller: registry.Shell}
+	name := a.policyName(tool)
+	if place := a.place(); elsewhere(place) {
+		return a.taskElsewhere(task, name)
+	}
+	dir, err := a.workdir()
+	if err != nil {
+		return task, err
+	}
+	p, env, err := a.policyOf(name, dir)
+	if err != nil {
+		return task, err
+	}
+	a.policyEnv = env
+	task.WorkDir, task.Policy, task.Resources = dir, p, a.resources(p)
+	task.Env = append(env, a.flags.env...)
+	task.Explain = func(path string) string { // only when something was denied
+		plan, err := policy.Make(name, a.policyContext(dir))
+		if err != nil {
+			return ""
+		}
+		return plan.Explain(path).Hint
+	}
+	return task, nil
+}
+
+// taskElsewhere is a session in a container or on another host, where the policy
+// is resolved. A container gets the work dir of this machine, unless scripts run
+// in scratch anyway; a host has its own.
+func (a *app) taskElsewhere(task engine.Task, name string) (engine.Task, error) {
+	place := a.place()
+	profile, err := policy.Load(name)
+	if err != nil {
+		return task, err
+	}
+	profile.OpenGuards, profile.DenyRead = a.cfg.CodeExecution.OpenGuards, a.cfg.CodeExecution.DenyRead
+	task.Profile, task.Resources = profile, a.chosenResources()
+	switch {
+	case place.Type == "ssh":
+		task.WorkDir = first(a.flags.workdir, place.Cwd)
+	case a.flags.workdir != "" || a.mounts(place):
+		task.WorkDir, err = a.workdir()
+	}
+	return task, err
+}
+
+// mounts tells whether a container gets the work dir of this machine: unless the
+// configuration says no.
+func (a *app) mounts(place config.Backend) bool {
+	key := "backends." + place.Name + ".mount_cwd"
+	if place.Name == "docker" {
+		key = "terminal.docker_mount_cwd_to_workspace"
+	}
+	return place.Docker.MountCwd || a.cfg.Origin(key) == "default" || a.cfg.Origin(key) == ""
+}
+
+// userHome is the user's home directory, "" when it is not known.
+func userHome() string {
+	home, _ := os.UserHomeDir()
+	return home
+}
+
+// expandHome replaces a leading ~.
+func expandHome(name string) string {
+	if home := userHome(); home != "" && (name == "~" || strings.HasPrefix(name, "~/")) {
+		return home + name[1:]
+	}
+	return name
 }
 
 // workdir is --workdir, which must exist; else terminal.cwd, which gives way to
@@ -233,10 +284,7 @@ func (a *app) workdir() (string, error) {
 		}
 		return filepath.Abs(dir)
 	}
-	dir := strings.TrimSpace(a.cfg.Terminal.Cwd)
-	if home, err := os.UserHomeDir(); err == nil && (dir == "~" || strings.HasPrefix(dir, "~/")) {
-		dir = home + dir[1:]
-	}
+	dir := expandHome(strings.TrimSpace(a.place().Cwd))
 	if dir != "" && dir != "." {
 		err := checkDir(dir)
 		if err == nil {

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-exec/hermes-exec/config"
 	"github.com/hermes-exec/hermes-exec/engine"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
@@ -68,8 +71,8 @@ func (a *app) diagnose(ctx context.Context) []section {
 		return report
 	}
 	add("Configuration", a.configFindings()...)
-	for name, backend := range a.backends {
-		add("Backend "+name, backend.Check(ctx)...)
+	for _, name := range a.wanted() {
+		add("Backend "+name, a.backends[name].Check(ctx)...)
 	}
 
 	start := time.Now()
@@ -108,6 +111,26 @@ func (a *app) diagnose(ctx context.Context) []section {
 	}
 	add("Session", session...)
 	return report
+}
+
+// wanted names the backends somebody means to use: local, the chosen one, those
+// the configuration names, docker and ssh if it says anything of them.
+func (a *app) wanted() (names []string) {
+	for name := range a.cfg.Backends {
+		prefix := map[string]string{"docker": "terminal.docker_", "ssh": "terminal.ssh_"}[name]
+		if prefix == "" || name == a.backendName() || a.mentions(prefix) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// mentions tells whether a setting with this prefix was made.
+func (a *app) mentions(prefix string) bool {
+	return slices.ContainsFunc(a.cfg.Show(), func(s config.Setting) bool {
+		return strings.HasPrefix(s.Key, prefix) && s.Origin != "default"
+	})
 }
 
 // configFindings are about the files in HERMES_HOME.

@@ -15,6 +15,9 @@ import (
 
 func main() {
 	guest.Main() // returns at once unless this process was started as a guest
+	if code, ok := guestCommand(os.Args[1:], os.Stderr); ok {
+		os.Exit(code)
+	}
 	if err := protect(); err != nil {
 		fmt.Fprintf(os.Stderr, "hermes-exec: %v\n", err)
 		os.Exit(exitInternal)

@@ -15,7 +15,7 @@ import (
 func (a *app) resources(p *sandbox.Policy) sandbox.Resources {
 	code := a.cfg.CodeExecution
 	all := sandbox.Resources{Memory: code.Memory, PIDs: code.PIDs, CPU: code.CPU, Disk: code.Disk}
-	set := func(key string) bool { return a.cfg.Origin("code_execution."+key) != "default" }
+	set := a.resourceSet
 	if p == nil || p.Unconfined {
 		if !set("pids") {
 			all.PIDs = 0
@@ -36,6 +36,28 @@ func (a *app) resources(p *sandbox.Policy) sandbox.Resources {
 		p.BestEffort = append(p.BestEffort, sandbox.ClauseResources)
 	}
 	return all
+}
+
+// resourceSet tells whether the user has set a limit.
+func (a *app) resourceSet(key string) bool { return a.cfg.Origin("code_execution."+key) != "default" }
+
+// chosenResources are the limits the user has set; the others are the backend's
+// to choose.
+func (a *app) chosenResources() (r sandbox.Resources) {
+	code := a.cfg.CodeExecution
+	if a.resourceSet("memory") {
+		r.Memory = code.Memory
+	}
+	if a.resourceSet("pids") {
+		r.PIDs = code.PIDs
+	}
+	if a.resourceSet("cpu") {
+		r.CPU = code.CPU
+	}
+	if a.resourceSet("disk") {
+		r.Disk = code.Disk
+	}
+	return r
 }
 
 // physicalMemory is the machine's in bytes, 0 where it cannot be told.

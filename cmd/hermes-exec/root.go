@@ -53,7 +53,7 @@ failed · 126 refused · 130 interrupted · 128+N ended by signal N`,
 	a.flags.toolsGiven = func() bool { return flags.Changed("tools") }
 	root.AddCommand(
 		runCommand(a), toolsCommand(a), stubCommand(a), envCommand(a),
-		configCommand(a), policyCommand(a), doctorCommand(a), selftestCommand(a), versionCommand(),
+		configCommand(a), policyCommand(a), doctorCommand(a), selftestCommand(a), reapCommand(a), versionCommand(),
 	)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())

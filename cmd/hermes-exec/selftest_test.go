@@ -18,6 +18,9 @@ import (
 
 func TestMain(m *testing.M) {
 	guest.Main()
+	if code, ok := guestCommand(os.Args[1:], os.Stderr); ok {
+		os.Exit(code)
+	}
 	if len(os.Args) > 1 && os.Args[1] == "selftest" { // the witness
 		os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}

@@ -1,0 +1,2 @@
+import sys
+sys.stdout.buffer.write(b"a\x00b \x1b[31mred\x1b[0m \xff\xfe end\n")

@@ -1,0 +1,4 @@
+def broken():
+    raise ValueError("no good")
+print("started", flush=True)
+broken()
