@@ -37,6 +37,11 @@ type Config struct {
 	Environ []string
 	// RunAsHostUser gives boxes without a work directory the engine's user.
 	RunAsHostUser bool
+	// Network is "off" to take the network away that a policy gives, "bridge" to
+	// insist on it, "" for what the policy says.
+	Network string
+	// KeepStrays leaves what killed engines left behind to Reap.
+	KeepStrays bool
 	// Runtime is an OCI runtime the daemon knows: "runsc", "kata", …
 	Runtime string
 	// CPU (cores), Memory and Disk (bytes) and PIDs are used where Spec.Resources

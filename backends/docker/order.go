@@ -33,6 +33,9 @@ func (b *Backend) order(ctx context.Context, d *daemon, spec sandbox.Spec) (*ord
 		return nil, err
 	}
 	p, err := b.posture(spec)
+	if err == nil {
+		p.Network, err = b.network(p.Network)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -281,4 +284,21 @@ func (b *Backend) readable(file string) (string, error) {
 	b.guests[seen] = name
 	b.mu.Unlock()
 	return name, nil
+}
+
+// network is whether a container gets one: what the policy gives, unless the
+// configuration takes it away. It cannot give what the policy does not.
+func (b *Backend) network(given bool) (bool, error) {
+	switch b.config.Network {
+	case "":
+		return given, nil
+	case "off":
+		return false, nil
+	case "bridge":
+		if !given {
+			return false, fmt.Errorf("network bridge: the policy gives no network: %w", sandbox.ErrPolicy)
+		}
+		return true, nil
+	}
+	return false, fmt.Errorf("network %q: want off or bridge: %w", b.config.Network, sandbox.ErrPolicy)
 }

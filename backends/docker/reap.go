@@ -150,7 +150,7 @@ func (b *Backend) tidy(d *daemon, _ *lease) {
 	done := b.reaped
 	b.reaped = true
 	b.mu.Unlock()
-	if done {
+	if done || b.config.KeepStrays {
 		return
 	}
 	b.background(func() {

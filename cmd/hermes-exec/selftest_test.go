@@ -133,7 +133,7 @@ func TestSelftestProbesHoldInBubblewrap(t *testing.T) {
 	}
 	defer s.close()
 	script := filepath.Join(s.bait.workspace, "script.py")
-	if err := os.WriteFile(script, []byte(attacks), 0o600); err != nil {
+	if err := os.WriteFile(script, []byte(s.script()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.before = tree(s.bait.workspace)
@@ -152,7 +152,7 @@ func TestSelftestProbesHoldInBubblewrap(t *testing.T) {
 	for _, name := range []string{".git/hooks", ".git/config", ".vscode"} {
 		args = append(args, "--ro-bind", filepath.Join(ws, name), filepath.Join(ws, name))
 	}
-	args = append(args, python, script, "attack", s.plan)
+	args = append(args, python, script, "attack", s.bait.nonce)
 	cmd := exec.Command(bwrap, args...)
 	cmd.Stderr, cmd.Env = os.Stderr, []string{"PATH=/usr/bin:/bin"} // its process 1 keeps it
 	out, err := cmd.Output()
