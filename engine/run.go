@@ -214,7 +214,7 @@ func (s *Session) serve(ctx context.Context, g *gate, frame int, scratch string)
 			return nil, nil, errors.Join(fmt.Errorf("run: directory of tool calls: %w", err), server.Close())
 		}
 		listen(func() error { return server.ServePoll(ctx, dir) })
-		return server, []string{"HERMES_RPC_DIR=" + dir.name, "HERMES_RPC_TOKEN=" + token}, nil
+		return server, []string{"HERMES_RPC_SOCKET=", "HERMES_RPC_DIR=" + dir.name, "HERMES_RPC_TOKEN=" + token}, nil
 	case err != nil:
 		return nil, nil, errors.Join(fmt.Errorf("run: tool socket: %w", err), server.Close())
 	}

@@ -160,7 +160,7 @@ func spawnSession(program string, c Confinement, theirs *os.File) (*os.Process, 
 	}
 	return os.StartProcess(program, []string{argv0, confine}, &os.ProcAttr{
 		Dir:   "/",
-		Env:   []string{marker + "=1", "GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=64MiB", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
+		Env:   append([]string{marker + "=1", "GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=64MiB", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}, detector...),
 		Files: []*os.File{null, null, null, theirs},
 		Sys:   sys,
 	})

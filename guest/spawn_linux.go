@@ -54,7 +54,7 @@ func Spawn(path string) (*Supervisor, error) {
 	defer null.Close()
 	proc, err := os.StartProcess(path, []string{argv0, supervise}, &os.ProcAttr{
 		Dir:   "/",
-		Env:   []string{marker + "=1", "GOMAXPROCS=2", "GOGC=off", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
+		Env:   append([]string{marker + "=1", "GOMAXPROCS=2", "GOGC=off", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}, detector...),
 		Files: []*os.File{null, null, null, theirs},
 		// Out of reach of a terminal's keys, but not in a session of its own: a
 		// scheduler that shares the processor among sessions then counts it
