@@ -29,8 +29,6 @@ type attack struct {
 
 const (
 	everywhere = "the engine keeps it, confined or not"
-	containers = "of container backends, which there are none of"
-	remote     = "of remote backends, which there are none of"
 	hostLists  = "there are no host lists: the network is off, or the host's"
 	approvals  = "nobody is asked: what would need an approval is refused, see 84"
 )
@@ -55,9 +53,10 @@ var attacks = []attack{
 	{number: 14, what: "fork bomb", own: attackForkBomb, tests: "backends/local/cgroup.TestKillEndsAForkBomb"},
 	{number: 15, what: "double fork, setsid, deaf to signals", probes: "left-behind left-by-timeout", kept: everywhere,
 		tests: "testdata/both/limit_timeout.txtar"},
-	{number: 16, what: "a timeout that ends the client alone", out: containers},
+	{number: 16, what: "a timeout that ends the client alone",
+		tests: "backends/docker.TestLawsWorkspace backends/docker.TestKilledEngine backends/ssh.TestLawsGuest backends/ssh.TestLawsPlain backends/ssh.TestKilledEngine"},
 	{number: 17, what: "the engine is killed", tests: "integration.TestSoakKilledAtAnyInstant backends/local.TestEngineKilledAnytime"},
-	{number: 19, what: "a storm of orphans", out: containers},
+	{number: 19, what: "a storm of orphans", tests: "guest.TestReap"},
 	{number: 20, what: "stopped past the deadline", probes: "outlive-timeout left-by-timeout", kept: everywhere, own: attackStopped},
 	{number: 22, what: "inherited descriptors", probes: "inherited-files inherited-terminal", kept: everywhere, own: attackInherited},
 	{number: 25, what: "core dumps", probes: "core-limit core-dump", own: attackCore},
@@ -68,7 +67,7 @@ var attacks = []attack{
 		probes: "write-root write-etc write-usr write-var write-system-files outside-write outside-create outside-mkdir outside-unlink outside-rename outside-truncate outside-chmod tool-write-outside"},
 	{number: 28, what: "write through links", probes: "outside-symlink outside-hardlink"},
 	{number: 29, what: "a link in place of what is allowed or guarded", own: attackLinks,
-		tests: "sandbox/guards.TestALinkInTheWayRefuses guest/landlock.TestWhatWasReplacedIsNotAllowed guest/files.TestFilesRace"},
+		tests: "sandbox/guards.TestALinkInTheWayRefuses guest/landlock.TestWhatWasReplacedIsNotAllowed guest/files.TestFiles sandbox/sshbox.TestFiles"},
 	{number: 32, what: "make a guarded place that is missing",
 		probes: "guard-git-hooks guard-envrc guard-vscode guard-vscode-new guard-idea guard-claude guard-cursor guard-workflows guard-git-move guard-vscode-move workspace-residue"},
 	{number: 33, what: "git's pointers and configuration",
@@ -79,9 +78,10 @@ var attacks = []attack{
 	{number: 39, what: "a denied program under another name", probes: "read-by-copied-program read-by-loader memfd-exec"},
 	{number: 40, root: true, what: "devices, pipes and sockets in the workspace", probes: "mknod-char mknod-block", own: attackSpecialFiles},
 	{number: 42, what: "a pipe in place of a file", probes: "rpc-fifo", kept: everywhere,
-		tests: "registry/tools.TestReadFileDevices guest/files.TestFilesNotRegular sandbox/guards.TestScanOfLinksPipesAndSetuid"},
-	{number: 44, what: "hostile archives", out: containers},
-	{number: 45, what: "hostile names of uploads", out: containers},
+		tests: "registry/tools.TestReadFileDevices guest/files.TestFiles sandbox/sshbox.TestFiles sandbox/guards.TestScanOfLinksPipesAndSetuid"},
+	{number: 44, what: "hostile archives: none is read from a box, what it lists and sends is bounded",
+		tests: "sandbox/sshbox.TestFilesHostileAnswers sandbox/sshbox.TestFilesHostileContent guest/serve.TestSFTPBounds"},
+	{number: 45, what: "hostile names of uploads", tests: "sandbox/sshbox.TestFiles backends/ssh.TestUpload"},
 	{number: 46, what: "a full disk", own: attackFullDisk},
 	{number: 49, what: "another session's files", probes: "other-session tmp-private vartmp-private shm-private run-private", own: attackOtherSession},
 	{number: 50, what: "its own policy, stub and log", probes: "write-config write-engine write-interpreter", own: attackOwnRules},
@@ -107,8 +107,8 @@ var attacks = []attack{
 	{number: 71, what: "servers of the engine's own", probes: "net-tcp-loopback", out: "with the network off; the engine opens no port"},
 	{number: 72, what: "servers of the script's own", own: attackListen},
 	{number: 73, what: "IPv6 beside IPv4", probes: "net-internet6 net-tcp-loopback6"},
-	{number: 74, what: "privileged containers", out: containers},
-	{number: 75, what: "tokens in containers", out: containers},
+	{number: 74, what: "privileged containers", tests: "backends/docker.TestRefusals backends/docker.TestRefuseArgs backends/docker.TestParseVolume backends/docker.TestHardening"},
+	{number: 75, what: "tokens in containers", tests: "backends/docker.TestHardening backends/docker.TestParseVolume"},
 
 	{number: 76, what: "calls without the run's token", probes: "rpc-no-token rpc-wrong-token rpc-near-token", kept: everywhere,
 		tests: "rpc.TestUnauthorized rpc.TestForeignUID engine.TestCallsAfterTheEndAreRefused"},

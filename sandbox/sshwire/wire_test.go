@@ -88,6 +88,7 @@ func TestStream(t *testing.T) {
 			if _, err := s.Write(block); err != nil { // nobody reads
 				t.Fatal(err)
 			}
+			synctest.Wait() // the first is under way, and the others wait behind it
 		}
 		room := make(chan struct{})
 		go func() { s.Room(); close(room) }()
