@@ -48,6 +48,18 @@ func TestNoEngine(t *testing.T) {
 	}
 }
 
+// TestGuestThatCannotRun is linked with what the image does not have.
+func TestGuestThatCannotRun(t *testing.T) {
+	w := docker(t)
+	c := w.config(t)
+	c.Image, c.Guest = w.images["sh"], func(string, string) (string, error) { return "/bin/true", nil }
+	b := New(c)
+	t.Cleanup(func() { w.remember(b); b.Close() })
+	if _, err := b.Create(t.Context(), profile("workspace")); err == nil || !strings.Contains(err.Error(), "CGO_ENABLED=0") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestSilentEngine is one that takes connections and says nothing.
 func TestSilentEngine(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))

@@ -55,11 +55,11 @@ func (b *Backend) make(ctx context.Context, d *daemon, o *order) (m *machine, er
 		return nil, err
 	}
 	m = &machine{b: b, d: d, order: o, dir: filepath.Join(l.dir(), newName())}
-	defer func() {
+	defer func(made *machine) { // m is nil by then
 		if err != nil {
-			err = errors.Join(err, m.end())
+			err = errors.Join(err, made.end())
 		}
-	}()
+	}(m)
 	linkDir, hidden := filepath.Join(m.dir, "link"), filepath.Join(m.dir, "hidden")
 	if err := os.MkdirAll(linkDir, 0o711); err != nil {
 		return nil, err
@@ -103,6 +103,9 @@ func (b *Backend) make(ctx context.Context, d *daemon, o *order) (m *machine, er
 		return nil, d.failed("start the container of "+o.Image.Name, err)
 	}
 	if err := m.greet(ctx, socket); err != nil {
+		if strings.Contains(err.Error(), guestInside+": no such file") { // but it is there
+			err = fmt.Errorf("%w (the image has not what the program is linked with: build it with CGO_ENABLED=0, as make build does)", err)
+		}
 		return nil, err
 	}
 	return m, nil
