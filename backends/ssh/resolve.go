@@ -151,7 +151,7 @@ func username() string {
 // resolve finds the host of a Config and the way there.
 func resolve(c Config) (target, error) {
 	if c.Host == "" {
-		return target{}, errors.New("no host is configured")
+		return target{}, errors.New("no host is configured (terminal.ssh_host, or a backend of type ssh under backends:)")
 	}
 	r, err := newResolver(c.ConfigFile)
 	if err != nil {
