@@ -78,11 +78,11 @@ func (g *gate) Write(b []byte) (int, error) {
 func TestUnreadOutput(t *testing.T) {
 	_, box := openBox(t)
 	g := newGate()
-	size := 1 << 30
+	size := int64(1 << 30)
 	if testing.Short() {
 		size = 128 << 20 // still more than may be held
 	}
-	p, err := box.Start(t.Context(), sandbox.Cmd{Args: []string{"head", "-c", strconv.Itoa(size), "/dev/zero"}, Stdout: g})
+	p, err := box.Start(t.Context(), sandbox.Cmd{Args: []string{"head", "-c", strconv.FormatInt(size, 10), "/dev/zero"}, Stdout: g})
 	if err != nil {
 		t.Fatal(err)
 	}
