@@ -207,7 +207,7 @@ func measureStdout(s *engine.Session) ([]Row, error) {
 		return nil, err
 	}
 	speed := float64(r.StdoutBytes) / (1 << 20) / time.Since(start).Seconds()
-	grown := float64(peakRSS()-before) / (1 << 20)
+	grown := max(0, float64(peakRSS()-before)/(1<<20))
 	return []Row{
 		{"1 GB of stdout", speed, "MB/s", "", "≥ 500 MB/s", speed >= 500 && r.StdoutBytes == 1<<30},
 		{"  memory it cost the engine", grown, "MB", "", "≤ 32 MB", grown <= 32},
