@@ -17,17 +17,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hermes-exec/hermes-exec/guest/files/filestest"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
 // TestClientTellsTheSame compares every answer with that of the files
 // themselves: values, errors and their texts.
 func TestClientTellsTheSame(t *testing.T) {
-	ctx, dir, n := context.Background(), tempTree(t), New()
+	ctx, dir, n := context.Background(), filestest.TempTree(t), New()
 	c := remote(t, n)
-	mustMkdir(t, dir+"/d/sub")
-	mustWrite(t, dir+"/file", "content")
-	mustLink(t, "file", dir+"/link")
+	filestest.MustMkdir(t, dir+"/d/sub")
+	filestest.MustWrite(t, dir+"/file", "content")
+	filestest.MustLink(t, "file", dir+"/link")
 	if err := unix.Mkfifo(dir+"/fifo", 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -107,14 +108,14 @@ func TestClientTellsTheSame(t *testing.T) {
 
 // TestClientManyEntries: a directory of any sensible size comes whole.
 func TestClientManyEntries(t *testing.T) {
-	dir, c := tempTree(t), remote(t, New())
+	dir, c := filestest.TempTree(t), remote(t, New())
 	const n = 100_000
-	mustWrite(t, dir+"/first", "")
+	filestest.MustWrite(t, dir+"/first", "")
 	at := opened(t, dir, unix.O_RDONLY)
 	for i := range n - 1 { // links are cheaper than files; nlink may be bounded
 		var err error
 		if i%10_000 == 0 {
-			mustWrite(t, fmt.Sprintf("%s/%08d-%s", dir, i, "first"), "")
+			filestest.MustWrite(t, fmt.Sprintf("%s/%08d-%s", dir, i, "first"), "")
 			continue
 		}
 		err = unix.Linkat(at, fmt.Sprintf("%08d-first", i/10_000*10_000), at, fmt.Sprintf("%08d-%s", i, strings.Repeat("x", i%40)), 0)
@@ -137,8 +138,8 @@ func TestClientManyEntries(t *testing.T) {
 // TestClientConnections: calls run side by side, on four connections at most,
 // and one that does not end holds up nobody.
 func TestClientConnections(t *testing.T) {
-	dir := tempTree(t)
-	mustWrite(t, dir+"/file", "x")
+	dir := filestest.TempTree(t)
+	filestest.MustWrite(t, dir+"/file", "x")
 	var serving sync.WaitGroup
 	var dialled atomic.Int32
 	silent, other, err := Pair()
@@ -173,7 +174,7 @@ func TestClientConnections(t *testing.T) {
 			}
 		})
 	}
-	within(t, time.Minute, "a call beside a silent one", all.Wait)
+	filestest.Within(t, time.Minute, "a call beside a silent one", all.Wait)
 	other.Close()
 	stuck.Wait()
 	if n := dialled.Load(); n > maxConns {
@@ -186,7 +187,7 @@ func TestClientConnections(t *testing.T) {
 // TestClientCancelKeepsFiles: files begun on a connection survive the end of
 // somebody else's call there; nobody else uses that connection any more.
 func TestClientCancelKeepsFiles(t *testing.T) {
-	dir := tempTree(t)
+	dir := filestest.TempTree(t)
 	client, end, err := Pair()
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +241,7 @@ func TestClientCancelKeepsFiles(t *testing.T) {
 	if _, err := c.Stat(bounded, dir); !errors.Is(err, errMoved) {
 		t.Errorf("Stat: %v", err)
 	}
-	within(t, 10*time.Second, "the next call", func() {
+	filestest.Within(t, 10*time.Second, "the next call", func() {
 		if _, err := c.Stat(ctx, dir); err != nil {
 			t.Error(err)
 		}
@@ -248,13 +249,13 @@ func TestClientCancelKeepsFiles(t *testing.T) {
 	if _, err := io.WriteString(w, "kept"); err != nil {
 		t.Error(err)
 	}
-	if err := w.Commit(); err != nil || content(t, dir+"/file") != "kept" {
+	if err := w.Commit(); err != nil || filestest.Content(t, dir+"/file") != "kept" {
 		t.Errorf("Commit: %v", err)
 	}
 	if err := w2.Discard(); err != nil {
 		t.Errorf("Discard: %v", err)
 	}
-	if got := names(t, dir); !slices.Equal(got, []string{"file"}) {
+	if got := filestest.Names(t, dir); !slices.Equal(got, []string{"file"}) {
 		t.Errorf("left: %q", got)
 	}
 	c.mu.Lock()
@@ -270,8 +271,8 @@ func TestClientCancelKeepsFiles(t *testing.T) {
 // TestClientCancelStorm: a context that is done at any instant ends its own
 // call and no other.
 func TestClientCancelStorm(t *testing.T) {
-	dir, c := tempTree(t), remote(t, New())
-	mustWrite(t, dir+"/file", "x")
+	dir, c := filestest.TempTree(t), remote(t, New())
+	filestest.MustWrite(t, dir+"/file", "x")
 	why := errors.New("enough")
 	var all sync.WaitGroup
 	var cancelled atomic.Int32
@@ -293,7 +294,7 @@ func TestClientCancelStorm(t *testing.T) {
 				if n%10 > 0 {
 					continue
 				}
-				err = put(c, fmt.Sprint(dir, "/", i), "x", sandbox.CreateOptions{})
+				err = filestest.Put(c, fmt.Sprint(dir, "/", i), "x", sandbox.CreateOptions{})
 				if err != nil {
 					t.Errorf("a file beside cancelled calls: %v", err)
 				}
@@ -304,7 +305,7 @@ func TestClientCancelStorm(t *testing.T) {
 	if cancelled.Load() == 0 {
 		t.Error("no call was cancelled: no storm")
 	}
-	if got := names(t, dir); len(got) != 9 {
+	if got := filestest.Names(t, dir); len(got) != 9 {
 		t.Errorf("in the directory: %q", got)
 	}
 }
@@ -312,7 +313,7 @@ func TestClientCancelStorm(t *testing.T) {
 // TestClientServerGone: every call fails, none hangs, and a server that comes
 // back is used.
 func TestClientServerGone(t *testing.T) {
-	dir := tempTree(t)
+	dir := filestest.TempTree(t)
 	ctx := context.Background()
 	var serving sync.WaitGroup
 	var mu sync.Mutex
@@ -350,7 +351,7 @@ func TestClientServerGone(t *testing.T) {
 	}
 	end()
 	serving.Wait()
-	if got := names(t, dir); len(got) != 0 {
+	if got := filestest.Names(t, dir); len(got) != 0 {
 		t.Errorf("left by a client that has gone: %q", got)
 	}
 	if err := w.Commit(); !errors.Is(err, sandbox.ErrLost) {
@@ -397,7 +398,7 @@ func everyCall(ctx context.Context, f sandbox.Files, dir string) map[string]erro
 
 // TestClientCloseDiscards: what is not committed when a client closes is gone.
 func TestClientCloseDiscards(t *testing.T) {
-	dir := tempTree(t)
+	dir := filestest.TempTree(t)
 	var serving sync.WaitGroup
 	c := NewClient(func(context.Context) (*os.File, error) { return serve(t, &serving, New()) })
 	before := openFDs(t)
@@ -414,7 +415,7 @@ func TestClientCloseDiscards(t *testing.T) {
 	}
 	c.Close()
 	serving.Wait()
-	if got := names(t, dir); !slices.Equal(got, []string{"0"}) {
+	if got := filestest.Names(t, dir); !slices.Equal(got, []string{"0"}) {
 		t.Errorf("left: %q", got)
 	}
 	for _, w := range begun[1:] {

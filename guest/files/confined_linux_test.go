@@ -14,15 +14,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hermes-exec/hermes-exec/guest/files/filestest"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
 // TestServeConfined: all that a server does is done by the thread it was
 // started on, which here can touch only one directory.
 func TestServeConfined(t *testing.T) {
-	in, out := tempTree(t), tempTree(t)
-	mustWrite(t, out+"/a", "secret")
-	mustWrite(t, in+"/a", "public")
+	in, out := filestest.TempTree(t), filestest.TempTree(t)
+	filestest.MustWrite(t, out+"/a", "secret")
+	filestest.MustWrite(t, in+"/a", "public")
 	var serving sync.WaitGroup
 	unsupported := make(chan error, maxConns)
 	c := NewClient(func(context.Context) (*os.File, error) {
@@ -58,7 +59,7 @@ func TestServeConfined(t *testing.T) {
 			}
 		}
 	}
-	if got := names(t, out); !slices.Equal(got, []string{"a"}) || content(t, out+"/a") != "secret" {
+	if got := filestest.Names(t, out); !slices.Equal(got, []string{"a"}) || filestest.Content(t, out+"/a") != "secret" {
 		t.Errorf("outside there is now %q", got)
 	}
 	if err := c.Rename(ctx, out+"/a", in+"/stolen"); err == nil {
@@ -66,7 +67,7 @@ func TestServeConfined(t *testing.T) {
 	}
 	for i, opt := range []sandbox.CreateOptions{{}, {New: true}, {Sync: true}, {New: true, Sync: true}} {
 		name := fmt.Sprint(in, "/new", i)
-		if err := put(c, name, "x", opt); err != nil || content(t, name) != "x" {
+		if err := filestest.Put(c, name, "x", opt); err != nil || filestest.Content(t, name) != "x" {
 			t.Errorf("Create %+v inside: %v", opt, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hermes-exec/hermes-exec/guest/files/filestest"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
@@ -67,9 +68,9 @@ func opened(t *testing.T, name string, flags int) int {
 // TestHostileServer: no answer does harm, none is mistaken for success, and no
 // descriptor that comes with one stays.
 func TestHostileServer(t *testing.T) {
-	dir := tempTree(t)
+	dir := filestest.TempTree(t)
 	regular := dir + "/regular"
-	mustWrite(t, regular, "x")
+	filestest.MustWrite(t, regular, "x")
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
@@ -160,7 +161,7 @@ func TestHostileServer(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			within(t, 10*time.Second, name, func() {
+			filestest.Within(t, 10*time.Second, name, func() {
 				if err := tt.call(c); !errors.Is(err, sandbox.ErrLost) {
 					t.Errorf("%v, want ErrLost", err)
 				}
@@ -217,7 +218,7 @@ func TestSilentServer(t *testing.T) {
 			})
 		}
 		time.AfterFunc(wait, func() { cancel(why) })
-		within(t, 10*time.Second, "a cancelled call", all.Wait)
+		filestest.Within(t, 10*time.Second, "a cancelled call", all.Wait)
 	}
 	var all sync.WaitGroup
 	for what, call := range calls(context.Background()) {
@@ -228,7 +229,7 @@ func TestSilentServer(t *testing.T) {
 		})
 	}
 	time.AfterFunc(time.Millisecond, func() { c.Close() })
-	within(t, 10*time.Second, "a call of a closed client", all.Wait)
+	filestest.Within(t, 10*time.Second, "a call of a closed client", all.Wait)
 }
 
 // TestHostileClient: a server ends at the first thing it does not understand,
@@ -252,7 +253,7 @@ func TestHostileClient(t *testing.T) {
 		"a descriptor":            {(&request{op: opStat, name: "/"}).append(nil), []int{null}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := tempTree(t)
+			dir := filestest.TempTree(t)
 			client, server, err := Pair()
 			if err != nil {
 				t.Fatal(err)
@@ -271,7 +272,7 @@ func TestHostileClient(t *testing.T) {
 			if n, err := unix.Read(sock, make([]byte, 100)); err != nil || n == 0 {
 				t.Fatal(n, err)
 			}
-			if got := names(t, dir); len(got) != 1 {
+			if got := filestest.Names(t, dir); len(got) != 1 {
 				t.Fatalf("begun: %q", got)
 			}
 			before := openFDs(t)
@@ -282,12 +283,12 @@ func TestHostileClient(t *testing.T) {
 			if err := unix.Sendmsg(sock, tt.packet, rights, nil, 0); err != nil {
 				t.Fatal(err)
 			}
-			within(t, 10*time.Second, "Serve", func() {
+			filestest.Within(t, 10*time.Second, "Serve", func() {
 				if err := <-ended; !errors.Is(err, errRequest) {
 					t.Errorf("Serve: %v", err)
 				}
 			})
-			if got := names(t, dir); len(got) != 0 {
+			if got := filestest.Names(t, dir); len(got) != 0 {
 				t.Errorf("left behind: %q", got)
 			}
 			if after := openFDs(t); after >= before {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hermes-exec/hermes-exec/guest/files/filestest"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
@@ -44,8 +45,8 @@ func eachFiles(t *testing.T, test func(*testing.T, sandbox.Files)) {
 // TestFilesLease: a file somebody holds a lease on makes open(2) wait for up
 // to 45 seconds.
 func TestFilesLease(t *testing.T) {
-	dir := tempTree(t)
-	mustWrite(t, dir+"/file", "x")
+	dir := filestest.TempTree(t)
+	filestest.MustWrite(t, dir+"/file", "x")
 	holder, err := os.OpenFile(dir+"/file", os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +55,7 @@ func TestFilesLease(t *testing.T) {
 	if _, err := unix.FcntlInt(holder.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
 		t.Skip("no leases here:", err)
 	}
-	within(t, 10*time.Second, "Open of a leased file", func() {
+	filestest.Within(t, 10*time.Second, "Open of a leased file", func() {
 		if _, err := New().Open(context.Background(), dir+"/file"); err == nil {
 			t.Error("opened a leased file")
 		}
@@ -87,25 +88,25 @@ func deep(t *testing.T, dir string, depth int) {
 }
 
 func TestFilesRemoveAllHostile(t *testing.T) {
-	ctx, dir, f := context.Background(), tempTree(t), New()
-	mustMkdir(t, dir+"/outside/sub")
-	mustWrite(t, dir+"/outside/sub/canary", "alive")
+	ctx, dir, f := context.Background(), filestest.TempTree(t), New()
+	filestest.MustMkdir(t, dir+"/outside/sub")
+	filestest.MustWrite(t, dir+"/outside/sub/canary", "alive")
 	tree := dir + "/tree"
-	mustMkdir(t, tree+"/a/b")
+	filestest.MustMkdir(t, tree+"/a/b")
 	deep(t, tree+"/a", 5000)
 	for i := range 3000 {
-		mustWrite(t, fmt.Sprintf("%s/a/b/f%d", tree, i), "")
+		filestest.MustWrite(t, fmt.Sprintf("%s/a/b/f%d", tree, i), "")
 	}
 	for i := range 300 {
-		mustMkdir(t, fmt.Sprintf("%s/wide/d%d/e", tree, i))
-		mustWrite(t, fmt.Sprintf("%s/wide/d%d/e/f", tree, i), "")
+		filestest.MustMkdir(t, fmt.Sprintf("%s/wide/d%d/e", tree, i))
+		filestest.MustWrite(t, fmt.Sprintf("%s/wide/d%d/e/f", tree, i), "")
 	}
-	mustLink(t, "../outside", tree+"/ln")
-	mustLink(t, dir+"/outside/sub", tree+"/a/ln")
-	mustLink(t, "/", tree+"/a/b/root")
+	filestest.MustLink(t, "../outside", tree+"/ln")
+	filestest.MustLink(t, dir+"/outside/sub", tree+"/a/ln")
+	filestest.MustLink(t, "/", tree+"/a/b/root")
 	unix.Mkfifo(tree+"/fifo", 0o600)
-	mustMkdir(t, tree+"/locked/in/side")
-	mustWrite(t, tree+"/locked/in/file", "")
+	filestest.MustMkdir(t, tree+"/locked/in/side")
+	filestest.MustWrite(t, tree+"/locked/in/file", "")
 	os.Chmod(tree+"/locked/in", 0o500) // nothing in it can be removed
 	os.Chmod(tree+"/locked", 0)        // nor read
 	before := openFDs(t)
@@ -115,20 +116,20 @@ func TestFilesRemoveAllHostile(t *testing.T) {
 	if after := openFDs(t); after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
-	if got := names(t, dir); !slices.Equal(got, []string{"outside"}) {
+	if got := filestest.Names(t, dir); !slices.Equal(got, []string{"outside"}) {
 		t.Errorf("left: %q", got)
 	}
-	if content(t, dir+"/outside/sub/canary") != "alive" {
+	if filestest.Content(t, dir+"/outside/sub/canary") != "alive" {
 		t.Error("removed behind a link")
 	}
 }
 
 // TestFilesRemoveAllStuck: what cannot be removed is named, and the rest goes.
 func TestFilesRemoveAllStuck(t *testing.T) {
-	dir := tempTree(t)
+	dir := filestest.TempTree(t)
 	for _, name := range []string{"a/b/stuck", "a/other", "z/other"} {
-		mustMkdir(t, filepath.Dir(dir+"/tree/"+name))
-		mustWrite(t, dir+"/tree/"+name, "")
+		filestest.MustMkdir(t, filepath.Dir(dir+"/tree/"+name))
+		filestest.MustWrite(t, dir+"/tree/"+name, "")
 	}
 	file, err := os.Open(dir + "/tree/a/b/stuck")
 	if err != nil {
@@ -159,5 +160,5 @@ func TestFilesRemoveAllStuck(t *testing.T) {
 
 func openFDs(t *testing.T) int {
 	t.Helper()
-	return len(names(t, "/proc/self/fd"))
+	return len(filestest.Names(t, "/proc/self/fd"))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// tempTree makes a directory whose own name has no links in it.
-func tempTree(t *testing.T) string {
+// TempTree makes a directory whose own name has no links in it.
+func TempTree(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -21,29 +21,32 @@ func tempTree(t *testing.T) string {
 	return dir
 }
 
-func mustWrite(t *testing.T, name, content string) {
+// MustWrite writes a file, and makes the test fail when it cannot.
+func MustWrite(t *testing.T, name, content string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func mustLink(t *testing.T, target, name string) {
+// MustLink makes a symbolic link, and skips the test where there are none.
+func MustLink(t *testing.T, target, name string) {
 	t.Helper()
 	if err := os.Symlink(target, name); err != nil {
 		t.Skip("no symbolic links here:", err)
 	}
 }
 
-func mustMkdir(t *testing.T, name string) {
+// MustMkdir makes a directory and its parents.
+func MustMkdir(t *testing.T, name string) {
 	t.Helper()
 	if err := os.MkdirAll(name, 0o755); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// put writes a file through Create.
-func put(f sandbox.Files, name, content string, opt sandbox.CreateOptions) error {
+// Put writes a file through Create.
+func Put(f sandbox.Files, name, content string, opt sandbox.CreateOptions) error {
 	w, err := f.Create(context.Background(), name, opt)
 	if err != nil {
 		return err
@@ -55,7 +58,8 @@ func put(f sandbox.Files, name, content string, opt sandbox.CreateOptions) error
 	return w.Commit()
 }
 
-func content(t *testing.T, name string) string {
+// Content is what a file holds.
+func Content(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -64,7 +68,8 @@ func content(t *testing.T, name string) string {
 	return string(b)
 }
 
-func names(t *testing.T, dir string) []string {
+// Names are what a directory holds, sorted.
+func Names(t *testing.T, dir string) []string {
 	t.Helper()
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -77,9 +82,9 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// within fails the test when what it runs does not end: the calls here must
+// Within fails the test when what it runs does not end: the calls here must
 // never wait for somebody else.
-func within(t *testing.T, d time.Duration, what string, call func()) {
+func Within(t *testing.T, d time.Duration, what string, call func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); call() }()

@@ -48,15 +48,15 @@ func laws() []law {
 }
 
 func refuseLinks(t *testing.T, f sandbox.Files) {
-	ctx, dir := context.Background(), tempTree(t)
-	mustMkdir(t, dir+"/real/sub")
-	mustWrite(t, dir+"/real/file", "x")
-	mustWrite(t, dir+"/plain", "y")
-	mustLink(t, "real", dir+"/link")
-	mustLink(t, "real/file", dir+"/flink")
-	mustLink(t, "nowhere", dir+"/dangling")
-	before := names(t, dir+"/real")
-	create := func(name string) error { return put(f, name, "evil", sandbox.CreateOptions{}) }
+	ctx, dir := context.Background(), TempTree(t)
+	MustMkdir(t, dir+"/real/sub")
+	MustWrite(t, dir+"/real/file", "x")
+	MustWrite(t, dir+"/plain", "y")
+	MustLink(t, "real", dir+"/link")
+	MustLink(t, "real/file", dir+"/flink")
+	MustLink(t, "nowhere", dir+"/dangling")
+	before := Names(t, dir+"/real")
+	create := func(name string) error { return Put(f, name, "evil", sandbox.CreateOptions{}) }
 	for what, call := range map[string]func() error{
 		"Open below":       func() error { _, err := f.Open(ctx, dir+"/link/file"); return err },
 		"Open":             func() error { _, err := f.Open(ctx, dir+"/flink"); return err },
@@ -64,7 +64,7 @@ func refuseLinks(t *testing.T, f sandbox.Files) {
 		"Create below":     func() error { return create(dir + "/link/new") },
 		"Create":           func() error { return create(dir + "/flink") },
 		"Create dangling":  func() error { return create(dir + "/dangling") },
-		"Create new":       func() error { return put(f, dir+"/flink", "", sandbox.CreateOptions{New: true}) },
+		"Create new":       func() error { return Put(f, dir+"/flink", "", sandbox.CreateOptions{New: true}) },
 		"ReadDir":          func() error { _, err := f.ReadDir(ctx, dir+"/link"); return err },
 		"ReadDir below":    func() error { _, err := f.ReadDir(ctx, dir+"/link/sub"); return err },
 		"Stat below":       func() error { _, err := f.Stat(ctx, dir+"/link/file"); return err },
@@ -84,7 +84,7 @@ func refuseLinks(t *testing.T, f sandbox.Files) {
 			t.Errorf("%s: the error does not name the file: %v", what, err)
 		}
 	}
-	if got := names(t, dir+"/real"); !slices.Equal(got, before) || content(t, dir+"/real/file") != "x" {
+	if got := Names(t, dir+"/real"); !slices.Equal(got, before) || Content(t, dir+"/real/file") != "x" {
 		t.Errorf("something landed behind a link: %q", got)
 	}
 	if info, err := f.Stat(ctx, dir+"/flink"); err != nil || info.Mode()&fs.ModeSymlink == 0 || info.Name() != "flink" {
@@ -96,14 +96,14 @@ func refuseLinks(t *testing.T, f sandbox.Files) {
 	if err := f.RemoveAll(ctx, dir+"/link"); err != nil {
 		t.Errorf("RemoveAll of a link: %v", err)
 	}
-	if got := names(t, dir+"/real"); !slices.Equal(got, before) {
+	if got := Names(t, dir+"/real"); !slices.Equal(got, before) {
 		t.Errorf("removing a link removed what it pointed to: %q", got)
 	}
 }
 
 func badNames(t *testing.T, f sandbox.Files) {
-	dir := tempTree(t)
-	mustWrite(t, dir+"/file", "x")
+	dir := TempTree(t)
+	MustWrite(t, dir+"/file", "x")
 	cancelled, cancel := context.WithCancelCause(context.Background())
 	why := errors.New("enough")
 	cancel(why)
@@ -131,7 +131,7 @@ func badNames(t *testing.T, f sandbox.Files) {
 			"Rename":  func() error { return f.Rename(tt.ctx, tt.name, dir+"/other") },
 		}
 		if !errors.Is(tt.want, fs.ErrNotExist) {
-			calls["Create"] = func() error { return put(f, tt.name, "", sandbox.CreateOptions{}) }
+			calls["Create"] = func() error { return Put(f, tt.name, "", sandbox.CreateOptions{}) }
 			calls["Mkdir"] = func() error { return f.Mkdir(tt.ctx, tt.name, 0o755) }
 		}
 		if tt.ctx == cancelled {
@@ -145,7 +145,7 @@ func badNames(t *testing.T, f sandbox.Files) {
 			}
 		}
 	}
-	if got := names(t, dir); !slices.Equal(got, []string{"file"}) {
+	if got := Names(t, dir); !slices.Equal(got, []string{"file"}) {
 		t.Errorf("left in the directory: %q", got)
 	}
 	// Names with needless parts mean the same.
@@ -157,7 +157,7 @@ func badNames(t *testing.T, f sandbox.Files) {
 }
 
 func create(t *testing.T, f sandbox.Files) {
-	ctx, dir := context.Background(), tempTree(t)
+	ctx, dir := context.Background(), TempTree(t)
 
 	w, err := f.Create(ctx, dir+"/new", sandbox.CreateOptions{Sync: true})
 	if err != nil {
@@ -177,7 +177,7 @@ func create(t *testing.T, f sandbox.Files) {
 	if err := w.Commit(); err == nil {
 		t.Error("committed twice")
 	}
-	if got := content(t, dir+"/new"); got != "hello world" {
+	if got := Content(t, dir+"/new"); got != "hello world" {
 		t.Errorf("content %q", got)
 	}
 
@@ -189,14 +189,14 @@ func create(t *testing.T, f sandbox.Files) {
 	if err := w.Discard(); err != nil {
 		t.Fatal(err)
 	}
-	if got := content(t, dir+"/new"); got != "hello world" {
+	if got := Content(t, dir+"/new"); got != "hello world" {
 		t.Errorf("Discard changed the file to %q", got)
 	}
 
-	if err := put(f, dir+"/new", "replaced", sandbox.CreateOptions{New: true}); !errors.Is(err, fs.ErrExist) {
+	if err := Put(f, dir+"/new", "replaced", sandbox.CreateOptions{New: true}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("New over a file: %v", err)
 	}
-	if err := put(f, dir+"/new2", "", sandbox.CreateOptions{New: true, Sync: true}); err != nil {
+	if err := Put(f, dir+"/new2", "", sandbox.CreateOptions{New: true, Sync: true}); err != nil {
 		t.Errorf("New: %v", err)
 	}
 	// Taken between Create and Commit.
@@ -204,13 +204,13 @@ func create(t *testing.T, f sandbox.Files) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustWrite(t, dir+"/late", "first")
-	if err := w.Commit(); !errors.Is(err, fs.ErrExist) || content(t, dir+"/late") != "first" {
+	MustWrite(t, dir+"/late", "first")
+	if err := w.Commit(); !errors.Is(err, fs.ErrExist) || Content(t, dir+"/late") != "first" {
 		t.Errorf("New over a late file: %v", err)
 	}
 
-	mustMkdir(t, dir+"/d")
-	if err := put(f, dir+"/d", "", sandbox.CreateOptions{}); !errors.Is(err, sandbox.ErrNotRegular) {
+	MustMkdir(t, dir+"/d")
+	if err := Put(f, dir+"/d", "", sandbox.CreateOptions{}); !errors.Is(err, sandbox.ErrNotRegular) {
 		t.Errorf("over a directory: %v", err)
 	}
 	// A directory that appears after Create.
@@ -218,7 +218,7 @@ func create(t *testing.T, f sandbox.Files) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustMkdir(t, dir+"/turned")
+	MustMkdir(t, dir+"/turned")
 	if err := w.Commit(); !errors.Is(err, sandbox.ErrNotRegular) {
 		t.Errorf("over a late directory: %v", err)
 	}
@@ -227,20 +227,20 @@ func create(t *testing.T, f sandbox.Files) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustLink(t, "new", dir+"/turned2")
+	MustLink(t, "new", dir+"/turned2")
 	if err := w.Commit(); !errors.Is(err, sandbox.ErrSymlink) {
 		t.Errorf("over a late link: %v", err)
 	}
-	if got, want := names(t, dir), []string{"d", "late", "new", "new2", "turned", "turned2"}; !slices.Equal(got, want) {
+	if got, want := Names(t, dir), []string{"d", "late", "new", "new2", "turned", "turned2"}; !slices.Equal(got, want) {
 		t.Errorf("left behind: %q, want %q", got, want)
 	}
-	if got := content(t, dir+"/new"); got != "hello world" {
+	if got := Content(t, dir+"/new"); got != "hello world" {
 		t.Errorf("content %q", got)
 	}
 }
 
 func modes(t *testing.T, f sandbox.Files) {
-	dir := tempTree(t)
+	dir := TempTree(t)
 	mode := func(name string) fs.FileMode {
 		info, err := os.Lstat(name)
 		if err != nil {
@@ -254,7 +254,7 @@ func modes(t *testing.T, f sandbox.Files) {
 			ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
 			os.Remove(ours)
 			os.Remove(theirs)
-			if err := put(f, ours, "", sandbox.CreateOptions{Perm: perm, New: isNew}); err != nil {
+			if err := Put(f, ours, "", sandbox.CreateOptions{Perm: perm, New: isNew}); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.WriteFile(theirs, nil, perm); err != nil {
@@ -268,15 +268,15 @@ func modes(t *testing.T, f sandbox.Files) {
 	for _, perm := range []fs.FileMode{0o600, 0o755, 0o666, 0o640} {
 		name := filepath.Join(dir, "kept")
 		os.Remove(name)
-		mustWrite(t, name, "old")
+		MustWrite(t, name, "old")
 		if err := os.Chmod(name, perm); err != nil {
 			t.Fatal(err)
 		}
 		want := mode(name)
-		if err := put(f, name, "new", sandbox.CreateOptions{Perm: 0o644}); err != nil {
+		if err := Put(f, name, "new", sandbox.CreateOptions{Perm: 0o644}); err != nil {
 			t.Fatal(err)
 		}
-		if mode(name) != want || content(t, name) != "new" {
+		if mode(name) != want || Content(t, name) != "new" {
 			t.Errorf("mode became %v, want %v", mode(name), want)
 		}
 	}
@@ -305,10 +305,10 @@ func modes(t *testing.T, f sandbox.Files) {
 	if err := f.Remove(ctx, dir+"/a/b/c"); err != nil {
 		t.Errorf("Remove of an empty directory: %v", err)
 	}
-	if err := f.Rename(ctx, dir+"/kept", dir+"/a/moved"); err != nil || content(t, dir+"/a/moved") != "new" {
+	if err := f.Rename(ctx, dir+"/kept", dir+"/a/moved"); err != nil || Content(t, dir+"/a/moved") != "new" {
 		t.Errorf("Rename: %v", err)
 	}
-	if err := f.Rename(ctx, dir+"/a/moved", dir+"/ours"); err != nil || content(t, dir+"/ours") != "new" {
+	if err := f.Rename(ctx, dir+"/a/moved", dir+"/ours"); err != nil || Content(t, dir+"/ours") != "new" {
 		t.Errorf("Rename over a file: %v", err)
 	}
 	if err := f.RemoveAll(ctx, dir+"/nothing/here"); err != nil {
@@ -323,12 +323,12 @@ func modes(t *testing.T, f sandbox.Files) {
 }
 
 func readDir(t *testing.T, f sandbox.Files) {
-	ctx, dir := context.Background(), tempTree(t)
+	ctx, dir := context.Background(), TempTree(t)
 	for _, name := range []string{"b", "a", "Z", "é", ".hidden"} {
-		mustWrite(t, filepath.Join(dir, name), name)
+		MustWrite(t, filepath.Join(dir, name), name)
 	}
-	mustMkdir(t, dir+"/sub")
-	mustLink(t, "/etc/passwd", dir+"/ln")
+	MustMkdir(t, dir+"/sub")
+	MustLink(t, "/etc/passwd", dir+"/ln")
 	list, err := f.ReadDir(ctx, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -346,15 +346,15 @@ func readDir(t *testing.T, f sandbox.Files) {
 	}
 	// A directory that becomes a link does not make Info look behind it: it
 	// tells what was listed, or refuses.
-	mustMkdir(t, dir+"/sub/inner")
-	mustMkdir(t, dir+"/elsewhere")
-	mustWrite(t, dir+"/elsewhere/inner", "another")
+	MustMkdir(t, dir+"/sub/inner")
+	MustMkdir(t, dir+"/elsewhere")
+	MustWrite(t, dir+"/elsewhere/inner", "another")
 	list, err = f.ReadDir(ctx, dir+"/sub")
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
 	os.Rename(dir+"/sub", dir+"/away")
-	mustLink(t, "elsewhere", dir+"/sub")
+	MustLink(t, "elsewhere", dir+"/sub")
 	if info, err := list[0].Info(); err == nil && !info.IsDir() || err != nil && !errors.Is(err, sandbox.ErrSymlink) {
 		t.Errorf("Info behind a link: %v, %v", info, err)
 	}

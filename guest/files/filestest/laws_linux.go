@@ -33,15 +33,15 @@ func systemLaws() []law {
 }
 
 func resolve(t *testing.T, f sandbox.Files) {
-	ctx, dir := context.Background(), tempTree(t)
-	mustMkdir(t, dir+"/a/b")
-	mustWrite(t, dir+"/a/b/file", "x")
-	mustLink(t, "a/b", dir+"/rel")
-	mustLink(t, dir+"/a", dir+"/abs")
-	mustLink(t, "../../rel/file", dir+"/a/b/up")
-	mustLink(t, "loop2", dir+"/loop1")
-	mustLink(t, "loop1", dir+"/loop2")
-	mustLink(t, "missing/deep", dir+"/dangling")
+	ctx, dir := context.Background(), TempTree(t)
+	MustMkdir(t, dir+"/a/b")
+	MustWrite(t, dir+"/a/b/file", "x")
+	MustLink(t, "a/b", dir+"/rel")
+	MustLink(t, dir+"/a", dir+"/abs")
+	MustLink(t, "../../rel/file", dir+"/a/b/up")
+	MustLink(t, "loop2", dir+"/loop1")
+	MustLink(t, "loop1", dir+"/loop2")
+	MustLink(t, "missing/deep", dir+"/dangling")
 	for in, want := range map[string]string{
 		"/a/b/file":            "/a/b/file",
 		"/a//b/./file":         "/a/b/file",
@@ -86,7 +86,7 @@ func resolve(t *testing.T, f sandbox.Files) {
 // resolveAsKernel compares Resolve with the kernel on random names in
 // a tree full of links.
 func resolveAsKernel(t *testing.T, f sandbox.Files) {
-	dir := tempTree(t)
+	dir := TempTree(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	comps := []string{"a", "b", "c", "l1", "l2", "l3", "..", "."}
 	pick := func(n int) string {
@@ -97,18 +97,18 @@ func resolveAsKernel(t *testing.T, f sandbox.Files) {
 		return strings.Join(parts, "/")
 	}
 	for _, d := range []string{"a/b/c", "b/c", "c/a", "b/a"} {
-		mustMkdir(t, dir+"/"+d)
+		MustMkdir(t, dir+"/"+d)
 	}
 	for _, d := range []string{"", "a", "b", "c", "a/b"} {
 		for _, l := range []string{"l1", "l2", "l3"} {
-			mustLink(t, pick(1+rnd.IntN(3)), filepath.Join(dir, d, l))
+			MustLink(t, pick(1+rnd.IntN(3)), filepath.Join(dir, d, l))
 		}
 	}
 	// 40 links in a row are followed, 41 are not: as the kernel has it.
-	mustMkdir(t, dir+"/chain")
-	mustWrite(t, dir+"/chain/0", "")
+	MustMkdir(t, dir+"/chain")
+	MustWrite(t, dir+"/chain/0", "")
 	for i := range 45 {
-		mustLink(t, fmt.Sprint(i), fmt.Sprintf("%s/chain/%d", dir, i+1))
+		MustLink(t, fmt.Sprint(i), fmt.Sprintf("%s/chain/%d", dir, i+1))
 	}
 	tried := []string{"chain/39", "chain/40", "chain/41", "chain/45"}
 	for range 3000 {
@@ -141,7 +141,7 @@ func resolveAsKernel(t *testing.T, f sandbox.Files) {
 }
 
 func notRegular(t *testing.T, f sandbox.Files) {
-	ctx, dir := context.Background(), tempTree(t)
+	ctx, dir := context.Background(), TempTree(t)
 	if err := unix.Mkfifo(dir+"/fifo", 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -152,18 +152,18 @@ func notRegular(t *testing.T, f sandbox.Files) {
 	}
 	defer l.Close()
 	for _, name := range []string{dir + "/fifo", dir + "/sock", dir, "/dev/null", "/dev/zero", "/"} {
-		within(t, 10*time.Second, "Open "+name, func() {
+		Within(t, 10*time.Second, "Open "+name, func() {
 			if file, err := f.Open(ctx, name); !errors.Is(err, sandbox.ErrNotRegular) {
 				t.Errorf("Open(%q) = %v, %v", name, file, err)
 			}
 		})
-		within(t, 10*time.Second, "Create "+name, func() {
-			if err := put(f, name, "", sandbox.CreateOptions{}); !errors.Is(err, sandbox.ErrNotRegular) {
+		Within(t, 10*time.Second, "Create "+name, func() {
+			if err := Put(f, name, "", sandbox.CreateOptions{}); !errors.Is(err, sandbox.ErrNotRegular) {
 				t.Errorf("Create(%q): %v", name, err)
 			}
 		})
 		if name != "/" && name != dir && strings.HasPrefix(name, dir) {
-			within(t, 10*time.Second, "ReadDir "+name, func() {
+			Within(t, 10*time.Second, "ReadDir "+name, func() {
 				if _, err := f.ReadDir(ctx, name); err == nil {
 					t.Errorf("ReadDir(%q) succeeded", name)
 				}
@@ -174,21 +174,21 @@ func notRegular(t *testing.T, f sandbox.Files) {
 	if _, err := f.Open(ctx, "/proc/self/exe"); !errors.Is(err, sandbox.ErrSymlink) {
 		t.Errorf("Open of a magic link: %v", err)
 	}
-	if got := names(t, dir); !slices.Equal(got, []string{"fifo", "sock"}) {
+	if got := Names(t, dir); !slices.Equal(got, []string{"fifo", "sock"}) {
 		t.Errorf("left behind: %q", got)
 	}
 }
 
 func owner(t *testing.T, f sandbox.Files) {
-	dir := tempTree(t)
+	dir := TempTree(t)
 	name := dir + "/file"
-	mustWrite(t, name, "old")
+	MustWrite(t, name, "old")
 	if os.Geteuid() != 0 {
 		// Replacing asks nothing of the file's mode, but writing would.
 		if err := os.Chmod(name, 0o444); err != nil {
 			t.Fatal(err)
 		}
-		if err := put(f, name, "new", sandbox.CreateOptions{}); !errors.Is(err, fs.ErrPermission) || content(t, name) != "old" {
+		if err := Put(f, name, "new", sandbox.CreateOptions{}); !errors.Is(err, fs.ErrPermission) || Content(t, name) != "old" {
 			t.Errorf("write to a read-only file: %v", err)
 		}
 		return
@@ -199,7 +199,7 @@ func owner(t *testing.T, f sandbox.Files) {
 	if err := unix.Chmod(name, 0o6755); err != nil {
 		t.Fatal(err)
 	}
-	if err := put(f, name, "new", sandbox.CreateOptions{}); err != nil {
+	if err := Put(f, name, "new", sandbox.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var st unix.Stat_t
@@ -212,13 +212,13 @@ func owner(t *testing.T, f sandbox.Files) {
 }
 
 func diskFull(t *testing.T, f sandbox.Files) {
-	dir := tempTree(t)
+	dir := TempTree(t)
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skip("cannot mount a small disk:", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	mustWrite(t, dir+"/file", "old")
-	err := put(f, dir+"/file", strings.Repeat("x", 1<<20), sandbox.CreateOptions{})
+	MustWrite(t, dir+"/file", "old")
+	err := Put(f, dir+"/file", strings.Repeat("x", 1<<20), sandbox.CreateOptions{})
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("write of too much: %v", err)
 	}
@@ -230,10 +230,10 @@ func diskFull(t *testing.T, f sandbox.Files) {
 	if err := w.Commit(); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("Commit after a failed write: %v", err)
 	}
-	if got := content(t, dir+"/file"); got != "old" {
+	if got := Content(t, dir+"/file"); got != "old" {
 		t.Errorf("the old file became %d bytes", len(got))
 	}
-	if got := names(t, dir); !slices.Equal(got, []string{"file"}) {
+	if got := Names(t, dir); !slices.Equal(got, []string{"file"}) {
 		t.Errorf("left behind: %q", got)
 	}
 }
@@ -241,22 +241,22 @@ func diskFull(t *testing.T, f sandbox.Files) {
 // race flips a directory with a link that leads outside, while every
 // operation runs below it: nothing may ever land, vanish or be read outside.
 func race(t *testing.T, f sandbox.Files) {
-	ctx, dir := context.Background(), tempTree(t)
+	ctx, dir := context.Background(), TempTree(t)
 	outside := dir + "/outside"
 	for _, d := range []string{outside, dir + "/in/d"} {
-		mustMkdir(t, d+"/sub/deep")
-		mustWrite(t, d+"/sub/deep/file", filepath.Base(d))
-		mustWrite(t, d+"/file", filepath.Base(d))
-		mustWrite(t, d+"/victim", filepath.Base(d))
+		MustMkdir(t, d+"/sub/deep")
+		MustWrite(t, d+"/sub/deep/file", filepath.Base(d))
+		MustWrite(t, d+"/file", filepath.Base(d))
+		MustWrite(t, d+"/victim", filepath.Base(d))
 	}
-	mustLink(t, "../outside", dir+"/in/ln")
+	MustLink(t, "../outside", dir+"/in/ln")
 	snapshot := func() string {
 		var s strings.Builder
 		filepath.WalkDir(outside, func(p string, d fs.DirEntry, err error) error {
 			info, _ := d.Info()
 			fmt.Fprintln(&s, p, d.Type(), err)
 			if d.Type().IsRegular() {
-				fmt.Fprintln(&s, content(t, p), info.ModTime())
+				fmt.Fprintln(&s, Content(t, p), info.ModTime())
 			}
 			return nil
 		})
@@ -300,9 +300,9 @@ func race(t *testing.T, f sandbox.Files) {
 			file.Close()
 		}
 		count(err)
-		count(put(f, d+"/landed", "x", sandbox.CreateOptions{}))
-		count(put(f, d+"/landed-new", "x", sandbox.CreateOptions{New: true}))
-		count(put(f, d+"/victim", "d", sandbox.CreateOptions{}))
+		count(Put(f, d+"/landed", "x", sandbox.CreateOptions{}))
+		count(Put(f, d+"/landed-new", "x", sandbox.CreateOptions{New: true}))
+		count(Put(f, d+"/victim", "d", sandbox.CreateOptions{}))
 		count(f.Mkdir(ctx, d+"/made", 0o755))
 		count(f.MkdirAll(ctx, d+"/made/all/of/it", 0o755))
 		count(f.Rename(ctx, d+"/victim", d+"/moved"))
@@ -347,5 +347,5 @@ func race(t *testing.T, f sandbox.Files) {
 
 func openFDs(t *testing.T) int {
 	t.Helper()
-	return len(names(t, "/proc/self/fd"))
+	return len(Names(t, "/proc/self/fd"))
 }
