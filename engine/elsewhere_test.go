@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -63,6 +64,9 @@ func TestElsewhereNothingOfThisMachineGoesAlong(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer e.Close()
+			if _, err := e.Open(t.Context(), Task{Policy: &sandbox.Policy{Name: "here"}}); !errors.Is(err, ErrRefused) {
+				t.Errorf("a policy with paths of this machine: %v", err)
+			}
 			s, err := e.Open(t.Context(), Task{WorkDir: "/not/here", Mode: Strict, Env: []string{"SET=by the task"}})
 			if err != nil {
 				t.Fatal(err)

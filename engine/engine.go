@@ -69,8 +69,8 @@ type Task struct {
 	// Policy nil means the profile of the mode, for WorkDir: workspace in
 	// project mode, sealed in strict mode. See sandbox/policy for others.
 	Policy *sandbox.Policy
-	// Profile names the policy for a backend that is elsewhere, where Policy
-	// means nothing; its zero value is the profile of the mode.
+	// Profile names the policy for a backend that is elsewhere, which refuses a
+	// Policy, as others refuse it; its zero value is the profile of the mode.
 	Profile   sandbox.Profile
 	Resources sandbox.Resources
 	// Explain tells how the user allows what Policy denies at an absolute path,

@@ -15,6 +15,10 @@ func (e *Engine) spec(task Task, mode Mode, elsewhere bool) (spec sandbox.Spec, 
 	spec = sandbox.Spec{Image: task.Image, WorkDir: task.WorkDir, Resources: task.Resources}
 	set := task.Env
 	switch {
+	case elsewhere && task.Policy != nil:
+		return spec, fmt.Errorf("%w: Task.Policy has this machine's paths, and the backend is elsewhere: name a Task.Profile", ErrRefused)
+	case !elsewhere && task.Profile.Name != "":
+		return spec, fmt.Errorf("%w: Task.Profile is for backends elsewhere: resolve it to a Task.Policy (sandbox/policy)", ErrRefused)
 	case elsewhere:
 		spec.Profile = task.Profile
 		if spec.Profile.Name == "" {
