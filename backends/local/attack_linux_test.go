@@ -412,3 +412,27 @@ print("segment", libc.shmget(0, 4096, 0o1600) >= 0)
 		}
 	}
 }
+
+// TestALateEndKillsNobody: a context that is done just when its command has
+// ended must not have the box killed, where others run, seconds later.
+func TestALateEndKillsNobody(t *testing.T) {
+	b := New(Config{Scratch: t.TempDir()})
+	defer b.Close()
+	box, err := b.Create(context.Background(), sandbox.Spec{WorkDir: t.TempDir(), Policy: sandbox.Policy{Name: "open", Unconfined: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close(context.Background())
+	started, err := box.Start(context.Background(), sandbox.Cmd{Args: []string{"/bin/true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := started.(*process)
+	<-p.Gone()
+	p.end(0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.watchdog != nil {
+		t.Error("an end that came too late waits to kill the box")
+	}
+}

@@ -47,6 +47,7 @@ type process struct {
 	gone   chan struct{} // closed when nothing of the tree is left
 
 	mu       sync.Mutex
+	over     bool // nothing of the tree is left: there is nothing to end
 	watchdog *time.Timer
 }
 
@@ -251,6 +252,7 @@ func (p *process) follow(forget func() bool) {
 
 	forget()
 	p.mu.Lock()
+	p.over = true // an end that comes too late must not kill the box, where others run
 	if p.watchdog != nil {
 		p.watchdog.Stop()
 	}
@@ -323,7 +325,7 @@ func (p *process) end(grace time.Duration) {
 	_ = p.sup.End(grace) // an error means that it ends already
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.watchdog == nil {
+	if p.watchdog == nil && !p.over {
 		p.watchdog = time.AfterFunc(grace+obey, p.sup.Kill)
 	}
 }
