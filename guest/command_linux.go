@@ -57,121 +57,65 @@ func (g *inside) command(conn int) {
 	go c.follow()
 }
 
-// start forks the command. The error is an errno.
+// start has a reaper start the command. The error is an errno.
 func (c *command) start(cmd Command, fds []int) (stage string, err error) {
-	var started, report [2]int
-	if err := unix.Pipe2(started[:], unix.O_CLOEXEC); err != nil {
-		return "guest", err
+	g := c.g
+	r := g.ahead
+	g.ahead = nil
+	if r != nil && !r.fits(cmd) {
+		r.close()
+		go g.bury(r.pid)
+		r = nil
 	}
-	defer unix.Close(started[0])
-	if err := unix.Pipe2(report[:], unix.O_CLOEXEC); err != nil {
-		unix.Close(started[1])
-		return "guest", err
-	}
-	l, stage, err := c.g.prepare(cmd, [3]int(fds), started[1], report[1])
-	if err == nil {
-		stage = "guest"
-		c.g.mu.Lock() // so that strays meets no reaper it does not know
-		if c.pid, err = l.fork(); err == nil {
-			c.g.starting[c.pid] = struct{}{}
-			defer c.g.known(c)
-		}
-		c.g.mu.Unlock()
-	}
-	unix.Close(started[1])
-	unix.Close(report[1])
-	if err != nil {
-		unix.Close(report[0])
-		return stage, err
-	}
-	var f failure
-	n := 0
-	for {
-		n, err = unix.Read(started[0], bytesOf(&f))
-		if err != unix.EINTR {
-			break
+	if r == nil {
+		if r, err = g.newReaper(roomOf(cmd)); err != nil {
+			return "guest", err
 		}
 	}
-	if err == nil && n == 0 {
+	defer r.close()
+	if stage, err = r.run(cmd, fds); err == nil {
+		c.pid, stage = r.pid, "guest"
 		c.pidfd, err = unix.PidfdOpen(c.pid, 0) // it is not waited for yet, so it is this one
-		if err == nil {
-			_ = unix.SetNonblock(report[0], true)
-			c.report = os.NewFile(uintptr(report[0]), "reaper")
-			c.tree.root = c.pid
-			return "", nil
-		}
-		stage = "guest"
 	}
-	_ = unix.Kill(c.pid, unix.SIGKILL)
-	_, _ = unix.Wait4(c.pid, nil, unix.WALL, nil)
-	unix.Close(report[0])
 	if err != nil {
+		g.bury(r.pid)
 		return stage, err
 	}
-	errno := syscall.Errno(f.Errno)
-	switch {
-	case n != len(bytesOf(&f)) || int(f.Stage) >= len(stageNames):
-		return "guest", unix.EIO
-	case f.Stage == stageDir:
-		return "dir", errno
-	case f.Stage == stageExec && errno == unix.ENOENT:
-		return "interpreter", errno // the file itself is there
-	case f.Stage == stageExec:
-		return "exec", errno
-	}
-	return stageNames[f.Stage], errno
+	_ = unix.SetNonblock(r.report, true)
+	c.report = os.NewFile(uintptr(r.report), "reaper")
+	r.report = -1
+	c.tree.root = c.pid
+	g.known(c)
+	return "", nil
 }
 
 // follow reports the end of the main process, and of everything.
 func (c *command) follow() {
 	first, code, sig := c.next()
-	if first.Last == 0 && first.MaxRSS > 0 {
+	last := first
+	outlived := first.Last == 0 && first.MaxRSS > 0 // the main process, by others
+	if outlived {
 		c.write(newFrame(kindExited).number(code).number(sig).used(first).number(0))
 		if !c.keep {
 			c.end(drainGrace, false)
 		}
-		_, _, _ = c.next() // until the reaper has ended
+		last, _, _ = c.next()
 	}
-	left := uint64(0)
-	poll := []unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}
-	for began := time.Now(); ; {
-		n, err := unix.Poll(poll, millis(resist))
-		if n > 0 || err != nil && err != unix.EINTR || left > 0 {
-			break
-		}
-		if time.Since(began) >= resist {
-			left = 1
-			if first.Last == 0 && first.MaxRSS > 0 {
-				c.write(newFrame(kindGone).used(first).number(left))
-			} else {
-				c.write(newFrame(kindExited).number(code).number(sig).used(first).number(0))
-				c.write(newFrame(kindGone).used(first).number(left))
-			}
-			_, _ = unix.Poll(poll, -1)
-		}
+	// Where it is PID 1, what it says of the end of everything is true, and its
+	// own, with that of its namespaces, nobody needs to wait for.
+	early := last.Last == 1 && c.g.c.Namespaces
+	if early {
+		c.gone(outlived, code, sig, last, 0)
 	}
-	var ru unix.Rusage
-	for {
-		if _, err := unix.Wait4(c.pid, nil, unix.WALL, &ru); err != unix.EINTR {
-			break
-		}
-	}
-	all := report{User: uint64(ru.Utime.Nano()), System: uint64(ru.Stime.Nano()), MaxRSS: max(first.MaxRSS, uint64(ru.Maxrss))}
+	ru, left := c.bury(func() { c.gone(outlived, code, sig, first, 1) })
 	if !c.g.c.Namespaces {
 		c.strays()
 	}
-	switch {
-	case left > 0:
-	case first.Last == 0 && first.MaxRSS > 0:
-		c.write(newFrame(kindGone).used(all).number(0))
-	default:
-		c.write(newFrame(kindExited).number(code).number(sig).used(all).number(1))
+	if !early && left == 0 {
+		all := report{User: uint64(ru.Utime.Nano()), System: uint64(ru.Stime.Nano()), MaxRSS: max(first.MaxRSS, uint64(ru.Maxrss))}
+		c.gone(outlived, code, sig, all, 0)
 	}
 	c.mu.Lock()
-	c.over = true
-	if c.timer != nil {
-		c.timer.Stop()
-	}
 	unix.Close(c.pidfd)
 	c.mu.Unlock()
 	c.g.mu.Lock()
@@ -179,6 +123,50 @@ func (c *command) follow() {
 	c.g.mu.Unlock()
 	c.report.Close()
 	_ = c.conn.Close()
+}
+
+// gone reports that nothing is left, or how many could not be killed; and the
+// end of the main process unless that was said before.
+func (c *command) gone(exited bool, code, sig uint64, used report, left uint64) {
+	if left == 0 {
+		c.mu.Lock()
+		c.over = true
+		if c.timer != nil {
+			c.timer.Stop()
+		}
+		c.mu.Unlock()
+	}
+	switch {
+	case exited:
+		c.write(newFrame(kindGone).used(used).number(left))
+	case left == 0:
+		c.write(newFrame(kindExited).number(code).number(sig).used(used).number(1))
+	default:
+		c.write(newFrame(kindExited).number(code).number(sig).used(used).number(0))
+		c.write(newFrame(kindGone).used(used).number(left))
+	}
+}
+
+// bury waits for the reaper's end. One that stays too long is told of.
+func (c *command) bury(late func()) (ru unix.Rusage, left int) {
+	poll := []unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}
+	for began := time.Now(); ; {
+		n, err := unix.Poll(poll, millis(resist))
+		if n > 0 || err != nil && err != unix.EINTR {
+			break
+		}
+		if time.Since(began) >= resist {
+			left = 1
+			late()
+			_, _ = unix.Poll(poll, -1)
+			break
+		}
+	}
+	for {
+		if _, err := unix.Wait4(c.pid, nil, unix.WALL, &ru); err != unix.EINTR {
+			return ru, left
+		}
+	}
 }
 
 // next reads a report. A reaper that was killed leaves none: then the main

@@ -33,9 +33,19 @@ type Confinement struct {
 	// Files says that the first descriptor sent along is a connection to serve
 	// files on.
 	Files bool
-	// Groups and Trees are how many of the descriptors sent along are
-	// cgroup.procs files, the next ones, and trees of Mounts, those after.
-	Groups, Trees int
+	// Groups, Trees and Keep are how many of the descriptors sent along are
+	// cgroup.procs files, the next ones, trees of Mounts, those after, and, at
+	// the end, files that only have to stay open as long as the guest lives.
+	Groups, Trees, Keep int
+}
+
+// foundation is the part of a Confinement a guest can make of itself before it
+// knows the rest.
+func (c Confinement) foundation() Confinement {
+	return Confinement{
+		UID: c.UID, GID: c.GID, Mapped: c.Mapped, Namespaces: c.Namespaces, NetworkOff: c.NetworkOff,
+		Base: c.Base, Size: c.Size, Scratch: c.Scratch,
+	}
 }
 
 // Mount is one change to the tree of mounts. Paths are absolute and, but for

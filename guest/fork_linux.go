@@ -11,24 +11,30 @@ import (
 // is copied twice, and the copies run nothing but the raw system calls below.
 // The first copy is the command's reaper, PID 1 of a pid namespace of its own
 // where there are namespaces, so that its death is the death of everything the
-// command started. The second becomes the command.
+// command started. It may be made long before there is a command, and waits for
+// one on a socket. The second becomes the command.
 //
 // The copies have one thread and no Go runtime that works: functions here are
 // nosplit, allocate nothing, write no pointers and call only each other. All
 // signals are blocked from before the copy until just before exec.
 
-// launch is what the copies need, prepared in full before the fork.
+// launch is what the copies need. It lies in memory the guest shares with the
+// reaper, as does everything it points to that is not there from the beginning:
+// what is the command's is filled in before the reaper is sent the order.
 type launch struct {
-	nested    bool // the reaper is PID 1 of a new namespace, and mounts its /proc
-	started   int  // pipe: closed by exec, or gets a failure
-	report    int  // pipe: gets reports from the reaper
+	nested    bool    // the reaper is PID 1 of a new namespace, and mounts its /proc
+	stack     uintptr // the end of the command's own, until it executes its program
+	wire      int     // socket: the order comes, with the command's streams
+	started   int     // pipe: closed by exec, or gets a failure
+	report    int     // pipe: gets reports from the reaper
 	groups    [4]int
 	ngroups   int
+	kept      [8]int // what a reaper that waits holds open besides 0, 1 and 2, in order
+	nkept     int
 	path      *byte
 	argv, env **byte
 	dir       *byte
-	stdio     [3]int
-	terminal  bool // which is what stdio is
+	terminal  bool // which is what the streams are
 	ruleset   int  // Landlock, -1 for none
 	// own is the rule for the command's own /proc, which rules for the guest's
 	// do not reach; without rights there is none to add.
@@ -37,7 +43,11 @@ type launch struct {
 	limits  [4]limit
 	nlimits int
 
-	// What the copies write to; each has its own copy.
+	// What the copies write to.
+	order   [8]byte
+	rights  rights
+	iov     unix.Iovec
+	message unix.Msghdr
 	failure failure
 	out     report
 	status  int32
@@ -50,6 +60,14 @@ type launch struct {
 	proc    [8]byte // "proc", NUL
 	procDir [8]byte // "/proc", NUL
 }
+
+// rights are three descriptors as they come with a message.
+type rights struct {
+	header unix.Cmsghdr
+	fds    [3]int32
+}
+
+const rightsSize = unsafe.Offsetof(rights{}.fds) + 3*4
 
 type limit struct {
 	resource int
@@ -75,8 +93,8 @@ const (
 
 var stageNames = [...]string{"fork", "proc", "cgroup", "stdio", "limit", "dir", "privileges", "landlock", "seccomp", "exec"}
 
-// report is what a reaper tells: first when the main process has ended, and a
-// second time when everything has.
+// report is what a reaper tells: when everything has ended, and before that when
+// the main process has and others are left.
 type report struct {
 	Status       uint64 // of the main process, as wait4 gives it
 	User, System uint64 // nanoseconds, of all that ended
@@ -85,29 +103,6 @@ type report struct {
 }
 
 const reportSize = int(unsafe.Sizeof(report{}))
-
-func newLaunch() *launch {
-	l := &launch{ruleset: -1}
-	copy(l.proc[:], "proc")
-	copy(l.procDir[:], "/proc")
-	l.header.Version = unix.LINUX_CAPABILITY_VERSION_3
-	return l
-}
-
-// fork makes the reaper. The caller's thread is locked and lives as long as
-// the guest: the reaper dies with it.
-func (l *launch) fork() (pid int, err error) {
-	all, old := ^uint64(0), uint64(0)
-	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&old)), 8, 0, 0); errno != 0 {
-		return 0, errno
-	}
-	child, errno := forkReaper(l)
-	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(child), nil
-}
 
 //go:noinline
 //go:norace
@@ -143,6 +138,29 @@ func reap(l *launch) {
 	} else {
 		syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0, 0)
 	}
+	// Who waits for the end of a stream must not wait for this copy of it.
+	next := 3
+	for i := 0; i < l.nkept; i++ {
+		fd := *(*int)(unsafe.Add(unsafe.Pointer(&l.kept), uintptr(i)*unsafe.Sizeof(l.kept[0])))
+		if fd > next {
+			syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, uintptr(next), uintptr(fd-1), 0, 0, 0, 0)
+		}
+		next = fd + 1
+	}
+	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, uintptr(next), 1<<32-1, 0, 0, 0, 0)
+	for {
+		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMSG, uintptr(l.wire), uintptr(unsafe.Pointer(&l.message)), unix.MSG_CMSG_CLOEXEC, 0, 0, 0)
+		if errno == unix.EINTR {
+			continue
+		}
+		if errno != 0 || n != 1 || l.message.Flags&unix.MSG_CTRUNC != 0 || uintptr(l.rights.header.Len) != rightsSize {
+			for { // there will be no command
+				syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 0, 0, 0, 0, 0, 0)
+			}
+		}
+		break
+	}
+	// Only now: one that waits is not to count as one of the command's.
 	l.zero[0] = '0'
 	for i := 0; i < l.ngroups; i++ {
 		fd := *(*int)(unsafe.Add(unsafe.Pointer(&l.groups), uintptr(i)*unsafe.Sizeof(l.groups[0])))
@@ -150,12 +168,9 @@ func reap(l *launch) {
 			fail(l, stageGroup, errno)
 		}
 	}
-	main, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 {
-		fail(l, stageFork, errno)
-	}
-	if main == 0 {
-		become(l)
+	main := startMain(l, l.stack)
+	if int(main) < 0 {
+		fail(l, stageFork, syscall.Errno(-main))
 	}
 	// Nothing of the guest's stays open here but the pipe.
 	if l.report != 3 {
@@ -163,8 +178,9 @@ func reap(l *launch) {
 	}
 	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, 4, 1<<32-1, 0, 0, 0, 0)
 	syscall.RawSyscall6(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&l.header)), uintptr(unsafe.Pointer(&l.caps)), 0, 0, 0, 0)
+	options := uintptr(unix.WALL)
 	for {
-		pid, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&l.status)), unix.WALL, uintptr(unsafe.Pointer(&l.rusage)), 0, 0)
+		pid, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&l.status)), options, uintptr(unsafe.Pointer(&l.rusage)), 0, 0)
 		if errno == unix.EINTR {
 			continue
 		}
@@ -173,6 +189,11 @@ func reap(l *launch) {
 			tell(l)
 			syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 0, 0, 0, 0, 0, 0)
 		}
+		if pid == 0 { // others outlive the main process
+			tell(l)
+			options = unix.WALL
+			continue
+		}
 		l.out.User += uint64(l.rusage.Utime.Sec)*1e9 + uint64(l.rusage.Utime.Usec)*1e3
 		l.out.System += uint64(l.rusage.Stime.Sec)*1e9 + uint64(l.rusage.Stime.Usec)*1e3
 		if uint64(l.rusage.Maxrss) > l.out.MaxRSS {
@@ -180,7 +201,7 @@ func reap(l *launch) {
 		}
 		if pid == main {
 			l.out.Status = uint64(uint32(l.status))
-			tell(l)
+			options = unix.WALL | unix.WNOHANG // is anything left?
 		}
 	}
 }
@@ -215,7 +236,7 @@ func become(l *launch) {
 	syscall.RawSyscall6(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0)
 	// The guest keeps 0, 1 and 2 on the null device, so what it passes is above.
 	for i := uintptr(0); i < 3; i++ {
-		fd := *(*int)(unsafe.Add(unsafe.Pointer(&l.stdio), i*unsafe.Sizeof(l.stdio[0])))
+		fd := *(*int32)(unsafe.Add(unsafe.Pointer(&l.rights.fds), i*unsafe.Sizeof(l.rights.fds[0])))
 		if _, _, errno := syscall.RawSyscall6(unix.SYS_DUP3, uintptr(fd), i, 0, 0, 0, 0); errno != 0 {
 			fail(l, stageStdio, errno)
 		}

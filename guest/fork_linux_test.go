@@ -1,49 +1,36 @@
 package guest
 
 import (
-	"io"
 	"os"
 	"runtime"
-	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 func BenchmarkForkTrue(b *testing.B) {
 	runtime.LockOSThread()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer null.Close()
+	streams := []int{int(null.Fd()), int(null.Fd()), int(null.Fd())}
+	g := &inside{starting: map[int]struct{}{}}
 	for b.Loop() {
-		l := newLaunch()
-		var st, rp [2]int
-		unix.Pipe2(st[:], unix.O_CLOEXEC)
-		unix.Pipe2(rp[:], unix.O_CLOEXEC)
-		l.started, l.report = st[1], rp[1]
-		null, _ := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-		l.stdio = [3]int{null, null, null}
-		path := "/bin/true"
-		l.path, _ = syscall.BytePtrFromString(path)
-		argv, _ := syscall.SlicePtrFromStrings([]string{"true"})
-		env, _ := syscall.SlicePtrFromStrings(nil)
-		l.argv, l.env = &argv[0], &env[0]
-		l.dir, _ = syscall.BytePtrFromString("/")
-		pid, err := l.fork()
+		cmd := Command{Args: []string{"/bin/true"}, Dir: "/"}
+		r, err := g.newReaper(roomOf(cmd))
 		if err != nil {
 			b.Fatal(err)
 		}
-		unix.Close(st[1])
-		unix.Close(rp[1])
-		unix.Close(null)
-		var buf [8]byte
-		n, _ := unix.Read(st[0], buf[:])
-		if n != 0 {
-			b.Fatal(*(*failure)(unsafe.Pointer(&buf)))
+		if stage, err := r.run(cmd, streams); err != nil {
+			b.Fatal(stage, err)
 		}
-		data, _ := io.ReadAll(os.NewFile(uintptr(rp[0]), "r"))
-		if len(data) != 2*reportSize {
-			b.Fatal(len(data))
+		var said report
+		if n, err := unix.Read(r.report, bytesOf(&said)); n != reportSize || said.Last != 1 {
+			b.Fatal(n, err, said)
 		}
-		unix.Close(st[0])
-		unix.Wait4(pid, nil, 0, nil)
+		r.close()
+		g.bury(r.pid)
 	}
 }

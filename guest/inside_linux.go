@@ -5,14 +5,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -29,11 +28,15 @@ const maxPacket = 128 << 10
 type inside struct {
 	c       Confinement
 	ruleset *landlock.Ruleset
+	usual   []unix.SockFilter                 // of commands without options, made ahead, or nil
 	filter  []unix.SockFilter                 // of commands
 	server  func() ([]unix.SockFilter, error) // the filter of the file server
 	prog    *unix.SockFprog
 	groups  []int
-	files   int // a connection to serve files on from the start, or -1
+	root    *root // while it is made
+	files   int   // a connection to serve files on from the start, or -1
+
+	ahead *reaper // made before its command is known, or nil; only where there are namespaces
 
 	mu       sync.Mutex
 	commands map[*command]struct{}
@@ -49,12 +52,26 @@ func confineOne() int {
 		unix.SIGALRM, unix.SIGVTALRM, unix.SIGPROF} {
 		ignore(sig)
 	}
+	g := &inside{files: -1, commands: map[*command]struct{}{}, starting: map[int]struct{}{}}
+	if !readable(control, 0) {
+		g.warmUp()
+	}
 	packet, fds, err := receivePacket(control, maxPacket)
+	if err == nil && len(packet) > 0 && packet[0] == markFoundation {
+		if json.Unmarshal(packet[1:], &g.c) != nil || len(fds) > 0 || g.found() != nil {
+			return 1
+		}
+		packet, fds, err = receivePacket(control, maxPacket)
+	}
 	if err != nil || len(packet) == 0 {
 		return 1 // the engine ended before it had said what to be
 	}
-	g := &inside{files: -1, commands: map[*command]struct{}{}, starting: map[int]struct{}{}}
+	founded := g.c
+	g.c = Confinement{}
 	err = at("configuration", json.Unmarshal(packet, &g.c))
+	if g.root != nil && !reflect.DeepEqual(founded, g.c.foundation()) {
+		return 1
+	}
 	if err == nil {
 		err = g.setUp(fds)
 	}
@@ -70,12 +87,26 @@ func confineOne() int {
 	if err != nil || unix.Sendmsg(control, reply, nil, nil, unix.MSG_NOSIGNAL) != nil || s.Error != "" {
 		return 1
 	}
+	// Before anything else that is asked of it.
+	if g.root != nil && g.root.leave() != nil {
+		return 1
+	}
 	return g.serve()
 }
 
-// setUp confines this process as far as it goes for one that has to fork
-// commands. Each command is confined further.
-func (g *inside) setUp(fds []int) error {
+// warmUp does ahead, while nothing is asked of the guest, what the first use of
+// a package costs.
+func (g *inside) warmUp() {
+	var c Confinement
+	message, _ := json.Marshal(Confinement{Mounts: []Mount{{}}, Links: []Link{{}}, Read: []string{""}})
+	_ = json.Unmarshal(message, &c)
+	_, _ = json.Marshal(Setup{UIDMap: "0 0 1"})
+	g.usual, _ = seccomp.Program(seccomp.Options{})
+	_ = LandlockABI()
+}
+
+// found makes the part that depends on who the box is for and nothing else.
+func (g *inside) found() error {
 	defer unix.Umask(unix.Umask(0o022)) // commands have the engine's, what is made here has not
 	if g.c.Namespaces {
 		// The death of the engine's thread that made this process is its own.
@@ -91,28 +122,53 @@ func (g *inside) setUp(fds []int) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return at("dumpable", err)
 	}
+	if !g.c.Namespaces {
+		return nil
+	}
+	root, err := newRoot(&g.c)
+	if err != nil {
+		return err
+	}
+	g.root = root
+	if err := unix.Sethostname([]byte("localhost")); err != nil {
+		return at("hostname", err)
+	}
+	if g.c.NetworkOff {
+		if err := raiseLoopback(); err != nil {
+			return at("loopback", err)
+		}
+	}
+	return nil
+}
+
+// setUp confines this process as far as it goes for one that has to fork
+// commands. Each command is confined further.
+func (g *inside) setUp(fds []int) error {
+	if g.root == nil {
+		if err := g.found(); err != nil {
+			return err
+		}
+	}
+	defer unix.Umask(unix.Umask(0o022))
 	if g.c.Files {
 		if len(fds) == 0 {
 			return at("configuration", unix.EBADF)
 		}
 		g.files, fds = fds[0], fds[1:]
 	}
-	if g.c.Groups < 0 || g.c.Groups > len(launch{}.groups) || g.c.Trees < 0 || g.c.Groups+g.c.Trees > len(fds) {
+	for _, n := range [...]int{g.c.Groups, g.c.Trees, g.c.Keep} {
+		if n < 0 || n > len(fds) {
+			return at("configuration", unix.EBADF)
+		}
+	}
+	if g.c.Groups > len(launch{}.groups) || g.c.Groups+g.c.Trees+g.c.Keep != len(fds) {
 		return at("configuration", unix.EBADF)
 	}
 	g.groups = fds[:g.c.Groups]
 	trees := fds[g.c.Groups:][:g.c.Trees]
 	if g.c.Namespaces {
-		if err := build(&g.c, trees); err != nil {
+		if err := g.root.build(&g.c, trees); err != nil {
 			return err
-		}
-		if err := unix.Sethostname([]byte("localhost")); err != nil {
-			return at("hostname", err)
-		}
-		if g.c.NetworkOff {
-			if err := raiseLoopback(); err != nil {
-				return at("loopback", err)
-			}
 		}
 	}
 	for _, fd := range trees {
@@ -192,9 +248,11 @@ func (g *inside) wall() error {
 	g.server = sync.OnceValues(func() ([]unix.SockFilter, error) {
 		return seccomp.Program(seccomp.Options{NoNetwork: offline, Openat2: true})
 	})
-	g.filter, err = seccomp.Program(seccomp.Options{NoNetwork: offline, Shared: !g.c.Namespaces})
-	if err != nil {
-		return at("seccomp", err)
+	options := seccomp.Options{NoNetwork: offline, Shared: !g.c.Namespaces}
+	if g.filter = g.usual; g.usual == nil || options != (seccomp.Options{}) {
+		if g.filter, err = seccomp.Program(options); err != nil {
+			return at("seccomp", err)
+		}
 	}
 	g.prog = &unix.SockFprog{Len: uint16(len(g.filter)), Filter: &g.filter[0]}
 	return nil
@@ -249,7 +307,10 @@ func (g *inside) serve() int {
 	if g.files >= 0 {
 		go g.serveFiles(g.files)
 	}
-	for {
+	for wait := 0; ; wait = millis(idleAfter) {
+		if g.c.Namespaces && g.ahead == nil && !readable(control, wait) {
+			g.ahead, _ = g.newReaper(usualCommand) // without one the next command makes its own
+		}
 		packet, fds, err := receivePacket(control, maxPacket)
 		if err != nil || len(packet) == 0 {
 			g.end()
@@ -269,12 +330,47 @@ func (g *inside) serve() int {
 		case packet[0] == orderTerminal && len(fds) == 0:
 			g.terminal()
 		case packet[0] == orderMount: // what comes along is kept open
+			g.letGo() // it has the mounts as they were
 			g.mount(packet[1:])
 		default:
 			g.end()
 			return 1
 		}
 	}
+}
+
+// idleAfter is how long nothing is asked of a guest before it makes a reaper for
+// the next command: not while the last one is starting.
+const idleAfter = 20 * time.Millisecond
+
+// readable waits so many milliseconds for something to be read.
+func readable(fd, wait int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, wait)
+	return n > 0 || err != nil
+}
+
+// letGo ends the reaper that waits.
+func (g *inside) letGo() {
+	r := g.ahead
+	if r == nil {
+		return
+	}
+	g.ahead = nil
+	r.close()
+	go g.bury(r.pid)
+}
+
+// bury waits for a reaper that has no command.
+func (g *inside) bury(pid int) {
+	_ = unix.Kill(pid, unix.SIGKILL) // not waited for, so it is still this one
+	for {
+		if _, err := unix.Wait4(pid, nil, unix.WALL, nil); err != unix.EINTR {
+			break
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.starting, pid)
 }
 
 // end kills what still runs, where no namespace does it.
@@ -405,65 +501,4 @@ func receivePacket(fd, limit int) ([]byte, []int, error) {
 		}
 		return buf[:n], fds, nil
 	}
-}
-
-// prepare fills in what the forked copies need.
-func (g *inside) prepare(cmd Command, stdio [3]int, started, report int) (l *launch, stage string, err error) {
-	l = newLaunch()
-	l.nested = g.c.Namespaces
-	l.started, l.report = started, report
-	l.stdio, l.terminal = stdio, cmd.Terminal
-	l.ngroups = copy(l.groups[:], g.groups)
-	path, err := lookPath(cmd.Args[0], cmd.Env)
-	if err != nil {
-		return nil, "program", err
-	}
-	argv, err := syscall.SlicePtrFromStrings(cmd.Args)
-	if err != nil {
-		return nil, "program", unix.EINVAL
-	}
-	env, err := syscall.SlicePtrFromStrings(cmd.Env)
-	if err != nil {
-		return nil, "program", unix.EINVAL
-	}
-	l.argv, l.env = &argv[0], &env[0]
-	if l.path, err = syscall.BytePtrFromString(path); err == nil {
-		l.dir, err = syscall.BytePtrFromString(cmd.Dir)
-	}
-	if err != nil {
-		return nil, "program", unix.EINVAL
-	}
-	if g.ruleset != nil {
-		l.ruleset = g.ruleset.FD()
-		if l.nested && slices.Contains(g.c.Read, "/proc") {
-			l.own.Allowed_access = g.ruleset.Rights(landlock.Read)
-		}
-	}
-	l.filter = g.prog
-	l.add(unix.RLIMIT_CORE, 0, 0)
-	// Descriptors in flight are counted for all of a user's processes: commands
-	// must reach their end before the guest, which passes some to the engine. The
-	// Go runtime has raised the lower limit, which commands expect as it is.
-	var open unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &open) == nil {
-		l.add(unix.RLIMIT_NOFILE, min(open.Cur, open.Max/2, usualFiles), open.Max/2)
-	}
-	if g.c.PIDs > 0 {
-		l.add(unix.RLIMIT_NPROC, uint64(g.c.PIDs), uint64(g.c.PIDs))
-	}
-	return l, "", nil
-}
-
-// usualFiles is the lower limit of open files systems start programs with: more
-// than select(2) can tell apart breaks programs that use it.
-const usualFiles = 1024
-
-func (l *launch) add(resource int, soft, hard uint64) {
-	l.limits[l.nlimits] = limit{resource, unix.Rlimit{Cur: soft, Max: hard}}
-	l.nlimits++
-}
-
-// bytesOf shows a struct the forked copies wrote as they left it.
-func bytesOf[T any](v *T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
 }

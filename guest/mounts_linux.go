@@ -41,14 +41,41 @@ const (
 	rdonly = unix.MOUNT_ATTR_RDONLY
 )
 
-// build makes the tree and moves into it. trees are what the engine opened.
-func build(c *Confinement, trees []int) error {
-	r := &root{fd: -1, trees: trees}
-	defer r.close()
+// newRoot makes what every tree of a kind has: its base and what a box has of
+// its own. It is attached over /proc; the rest of this machine is still there.
+func newRoot(c *Confinement) (r *root, err error) {
+	r = &root{fd: -1}
+	defer func() {
+		if err != nil {
+			r.close()
+		}
+	}()
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return at("private", err)
+		return nil, at("private", err)
 	}
-	// What is opened here is this machine's, before anything covers it.
+	if err := r.makeBase(c); err != nil {
+		return nil, at("root", err)
+	}
+	if err := r.makeDev(); err != nil {
+		return nil, at("dev", err)
+	}
+	if err := r.makePrivate(c); err != nil {
+		return nil, at("private tmpfs", err)
+	}
+	if err := r.makeProc(); err != nil {
+		return nil, at("proc", err)
+	}
+	return r, nil
+}
+
+// build makes the mounts c asks for and moves into the tree. trees are what the
+// engine opened. What was the root is out of reach of every path, but not let
+// go of before leave.
+func (r *root) build(c *Confinement, trees []int) error {
+	defer r.close()
+	r.trees = trees
+	// What is opened here is this machine's, before anything of the box's
+	// covers it.
 	binds := make([]int, len(c.Mounts))
 	for i, m := range c.Mounts {
 		binds[i] = -1
@@ -63,18 +90,6 @@ func build(c *Confinement, trees []int) error {
 			return at("open "+m.Source, err)
 		}
 		binds[i] = fd
-	}
-	if err := r.makeBase(c); err != nil {
-		return at("root", err)
-	}
-	if err := r.makeDev(); err != nil {
-		return at("dev", err)
-	}
-	if err := r.makePrivate(c); err != nil {
-		return at("private tmpfs", err)
-	}
-	if err := r.makeProc(); err != nil {
-		return at("proc", err)
 	}
 	for _, l := range c.Links {
 		if err := r.link(l); err != nil {
@@ -367,14 +382,17 @@ func (r *root) link(l Link) error {
 	return unix.Symlinkat(l.Target, dir, path.Base(l.Path))
 }
 
-// enter makes the new root the root and lets go of the old one.
+// enter makes the new root the root, with the old one mounted over it: paths do
+// not lead there, as they begin below.
 func (r *root) enter() error {
 	if err := unix.Fchdir(r.fd); err != nil {
 		return err
 	}
-	if err := unix.PivotRoot(".", "."); err != nil {
-		return err
-	}
+	return unix.PivotRoot(".", ".")
+}
+
+// leave lets go of the old root, which takes its time.
+func (r *root) leave() error {
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return err
 	}

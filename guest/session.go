@@ -17,6 +17,10 @@ const (
 	orderTerminal = 'p' // answered with the two ends of a terminal of the box's
 )
 
+// A Confinement comes before any order, and may be preceded by one of just its
+// foundation, marked so.
+const markFoundation = '='
+
 const (
 	// socketName is that of the socket in the directory Listen names.
 	socketName = "s"

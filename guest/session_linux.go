@@ -68,6 +68,8 @@ type Session struct {
 	setup Setup
 	done  chan struct{} // closed when the guest has ended
 
+	founded bool // Found was called
+
 	mu sync.Mutex // one order, with its answer, at a time
 }
 
@@ -106,9 +108,24 @@ func (s *Spawner) Spawn(program string, c Confinement) (*Session, error) {
 	return box, nil
 }
 
+// Found has the guest lay the foundation for the confinements that are like c
+// in who they are for, in Base, Size and Scratch. It does not wait: a guest that
+// cannot, or is then confined otherwise, ends, and Confine returns ErrGone.
+func (s *Session) Found(c Confinement) error {
+	message, err := json.Marshal(c.foundation())
+	if err != nil {
+		return err
+	}
+	if err := s.send(append([]byte{markFoundation}, message...)); err != nil {
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	s.founded = true
+	return nil
+}
+
 // Confine tells the guest what to make of itself and waits until it has.
 // descriptors are the connection to serve files on, if any, the cgroup.procs files, then the trees
-// c speaks of; they may be closed once it returned. The error is a *SetupError when this machine does not allow it,
+// c speaks of, then what it is to keep open; they may be closed once it returned. The error is a *SetupError when this machine does not allow it,
 // else the cause of ctx, ErrGone or ErrNoGuest. After an error the guest is
 // gone.
 func (s *Session) Confine(ctx context.Context, c Confinement, descriptors []*os.File) (err error) {
@@ -175,6 +192,8 @@ func (s *Session) greet(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	switch {
+	case err == nil && len(answer) == 0 && s.founded:
+		return ErrGone
 	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && len(answer) == 0, errors.Is(err, unix.ECONNRESET):
 		return ErrNoGuest
 	case err != nil:

@@ -103,26 +103,7 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 			err = errors.Join(err, in.close())
 		}
 	}()
-	// Three things take their time, and are done at once: the guest's start, the
-	// making of its view, and the reservations in the work directory, which need
-	// to stand only before the first command.
-	var deny []string
-	var reserveErr error
-	var reserved sync.WaitGroup
-	reserved.Go(func() { deny, reserveErr = b.reserve(ctx, in, p) })
-	pl, err := b.view(ctx, in, spec, user)
-	reserved.Wait()
-	if err = errors.Join(err, reserveErr); err != nil {
-		return err
-	}
-	guarded, err := pl.guards(deny)
-	if err == nil {
-		var locks []*os.File // a reservation outlasts a killed engine as long as its box
-		for _, h := range in.holds {
-			locks = append(locks, h.Lock())
-		}
-		err = in.session.Mount(guarded, locks...)
-	}
+	pl, deny, err := b.view(ctx, in, spec, user)
 	if err != nil {
 		return err
 	}
@@ -132,16 +113,23 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 	return nil
 }
 
-// view starts the guest and has it make the box's view. The plan it returns is
-// closed.
-func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user boxUser) (*plan, error) {
+// view starts the guest and has it make the box's view. Three things take their
+// time, and are done at once: the guest's start, the plan of its view, and the
+// reservations in the work directory. The plan it returns is closed; deny is
+// what is not to be written.
+func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user boxUser) (pl *plan, deny []string, err error) {
 	p := spec.Policy
-	who := guest.Confinement{UID: user.uid, GID: user.gid, Mapped: user.foreign, Namespaces: true, NetworkOff: p.Network == sandbox.NetworkOff}
-	var pl *plan
-	var planErr error
+	who := guest.Confinement{
+		UID: user.uid, GID: user.gid, Mapped: user.foreign, Namespaces: true, NetworkOff: p.Network == sandbox.NetworkOff,
+		Base: slices.Contains(p.Read, "/"), Scratch: scratchInside, Size: spec.Resources.Disk,
+	}
+	if who.Size == 0 {
+		who.Size = usualSize()
+	}
+	var planErr, reserveErr error
 	var planned sync.WaitGroup
 	planned.Go(func() { pl, planErr = newPlan(p, who, user, b.info.Home) })
-	var err error
+	planned.Go(func() { deny, reserveErr = b.reserve(ctx, in, p) })
 	host, program := &b.backend.host, b.backend.config.Guest
 	in.session = host.waiting.take(who)
 	waited := in.session != nil
@@ -153,38 +141,42 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 		defer pl.close()
 	}
 	if err == nil { // without a guest no plan matters
-		err = planErr
+		err = errors.Join(planErr, reserveErr)
+	}
+	if err == nil {
+		err = pl.guards(deny)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if in.bounds, err = b.backend.bound(b.info.ID, spec.Resources, slices.Contains(p.BestEffort, sandbox.ClauseResources)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer in.bounds.sent()
 	defer host.waiting.again(&host.spawner, program, who)
 	ours, theirs, err := files.Pair()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer theirs.Close()
 	in.first = ours
-	pl.c.Files, pl.c.Trees = true, len(pl.trees)
-	pass := append([]*os.File{theirs}, in.bounds.apply(&pl.c, spec.Resources)...)
+	pl.c.Files = true
+	pass := append([]*os.File{theirs}, in.bounds.apply(&pl.c)...)
 	if pl.c.PIDs == 0 { // nobody set one, but a fork bomb shall end somewhere
 		pl.c.PIDs = usualProcesses
 	}
-	if pl.c.Size == 0 {
-		pl.c.Size = usualSize()
-	}
 	pass = append(pass, pl.trees...)
+	for _, h := range in.holds { // a reservation outlasts a killed engine as long as its box
+		pass = append(pass, h.Lock())
+	}
+	pl.c.Trees, pl.c.Keep = len(pl.trees), len(in.holds)
 	err = in.session.Confine(ctx, pl.c, pass)
 	if waited && errors.Is(err, guest.ErrGone) { // somebody has ended it while it waited
 		if in.session, err = host.spawner.Spawn(program, who); err == nil {
 			err = in.session.Confine(ctx, pl.c, pass)
 		}
 	}
-	return pl, err
+	return pl, deny, err
 }
 
 // What a box has that sets no bounds of its own.

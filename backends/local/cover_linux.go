@@ -73,7 +73,7 @@ func (c *cover) missing(guarded []string) ([]guest.Mount, error) {
 			again = append(again, name)
 		}
 	}
-	ro, err := c.plan.guards(again)
+	ro, err := c.plan.guarding(again)
 	c.looked = time.Now()
 	return append(mounts, ro...), err
 }

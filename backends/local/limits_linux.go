@@ -84,8 +84,8 @@ func (b *Backend) bound(name string, r sandbox.Resources, bestEffort bool) (boun
 }
 
 // apply has a guest keep the bounds, and gives what it is to be sent first.
-func (l bounds) apply(c *guest.Confinement, r sandbox.Resources) []*os.File {
-	c.Size, c.PIDs, c.Groups = r.Disk, l.pids, len(l.groups)
+func (l bounds) apply(c *guest.Confinement) []*os.File {
+	c.PIDs, c.Groups = l.pids, len(l.groups)
 	return slices.Clone(l.groups)
 }
 

@@ -17,7 +17,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 	p.Private = nil
 	for b.Loop() {
-		pl, err := newPlan(p, guest.Confinement{UID: os.Getuid(), GID: os.Getgid()}, boxUser{uid: os.Getuid(), gid: os.Getgid()}, "")
+		pl, err := newPlan(p, guest.Confinement{UID: os.Getuid(), GID: os.Getgid(), Base: true}, boxUser{uid: os.Getuid(), gid: os.Getgid()}, "")
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -40,7 +40,6 @@ type plan struct {
 // them, exist.
 func newPlan(p sandbox.Policy, who guest.Confinement, user boxUser, home string) (*plan, error) {
 	pl := &plan{policy: p, user: user, home: home, c: who}
-	pl.c.Base, pl.c.Scratch = slices.Contains(p.Read, "/"), scratchInside
 	err := errors.Join(pl.reads(), pl.writes())
 	if err == nil {
 		err = pl.hides()
@@ -189,10 +188,17 @@ func (pl *plan) tree(m *guest.Mount, mapped bool) error {
 	return nil
 }
 
-// guards makes what must not be written, and exists, read-only, and pins every
+// guards adds what guarding makes.
+func (pl *plan) guards(deny []string) error {
+	mounts, err := pl.guarding(deny)
+	pl.c.Mounts = append(pl.c.Mounts, mounts...)
+	return err
+}
+
+// guarding makes what must not be written, and exists, read-only, and pins every
 // directory between it and the writable tree it is in: nothing of it can be
 // moved away.
-func (pl *plan) guards(deny []string) (mounts []guest.Mount, err error) {
+func (pl *plan) guarding(deny []string) (mounts []guest.Mount, err error) {
 	deny = slices.Clone(deny)
 	slices.SortFunc(deny, byDepth)
 	pinned := map[string]bool{}

@@ -9,9 +9,9 @@ import (
 	"github.com/hermes-exec/hermes-exec/guest"
 )
 
-// waiting keeps one session guest that has started and waits to be told what to
-// make of itself: most of what a box costs is the start of its process. There
-// is one from the second box of a kind on.
+// waiting keeps one session guest that has started, laid the foundation of a box
+// and waits to be told the rest: most of what a box costs is the start of its
+// process. There is one from the second box of a kind on.
 type waiting struct {
 	mu      sync.Mutex
 	closed  bool
@@ -23,13 +23,16 @@ type waiting struct {
 	mounts  []byte // this machine's, as the guest has them
 }
 
-// identity is what a guest is from its start.
+// identity is what a guest in waiting is.
 type identity struct {
-	uid, gid           int
-	mapped, networkOff bool
+	uid, gid                 int
+	mapped, networkOff, base bool
+	size                     int64
 }
 
-func identityOf(c guest.Confinement) identity { return identity{c.UID, c.GID, c.Mapped, c.NetworkOff} }
+func identityOf(c guest.Confinement) identity {
+	return identity{c.UID, c.GID, c.Mapped, c.NetworkOff, c.Base, c.Size}
+}
 
 // take returns the guest in waiting if it is of the kind asked for and sees
 // this machine's mounts as they are now; a new mount need not reach it.
@@ -81,6 +84,11 @@ func (w *waiting) again(spawner *guest.Spawner, program string, who guest.Confin
 		defer w.making.Done()
 		mounts := hostMounts()
 		s, err := spawner.Spawn(program, who)
+		if err == nil {
+			if err = s.Found(who); err != nil {
+				drop(s)
+			}
+		}
 		if err != nil {
 			return // who needs one will be told
 		}
