@@ -50,13 +50,17 @@ type order struct {
 	Volumes []volume
 	Home    bool      // a home of the box's own, in memory
 	Keep    [2]string // directories of this machine for /workspace and the home; "" without
+	Shown   []string  // places of this machine whose root is shown as the user
 	Guest   mount.Mount
 	Far     bool // the connection is the attached stream
 	Quota   bool // the container's own layer is bounded
 
-	tmp    int64    // bytes of each directory in memory
-	guards []guard  // in the work directory, once it is reserved
-	lacks  []string // limits that cannot be kept and may be missing
+	tmp    int64             // bytes of each directory in memory
+	guards []guard           // in the work directory, once it is reserved
+	lacks  []string          // limits that cannot be kept and may be missing
+	at     map[string]string // where what is shown is mounted, while the container starts
+	asRoot string            // why the user is root
+	cgroup string            // why the control groups are seen from this machine's root
 }
 
 // guard is a mount over something in the work directory.
@@ -90,6 +94,7 @@ func (o *order) body(name, link, hidden string, labels map[string]string) client
 		ReadonlyRootfs: o.Posture.Sealed,
 		NetworkMode:    "none",
 		IpcMode:        "private",
+		CgroupnsMode:   container.CgroupnsModePrivate,
 		Init:           &no,
 		Runtime:        o.Runtime,
 		ShmSize:        smallTmp,
@@ -150,8 +155,11 @@ func (o *order) tmpfs() map[string]string {
 
 // insideOf is where something in the work directory is in the box.
 func (o *order) insideOf(name string) string {
-	rel := strings.TrimPrefix(strings.TrimPrefix(filepath.ToSlash(name), filepath.ToSlash(o.Posture.WorkDir)), "/")
-	return path.Join(workInside, rel)
+	return path.Join(workInside, o.relative(name))
+}
+
+func (o *order) relative(name string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(filepath.ToSlash(name), filepath.ToSlash(o.Posture.WorkDir)), "/")
 }
 
 func (o *order) mounts(link, hidden string) []mount.Mount {
@@ -164,7 +172,7 @@ func (o *order) mounts(link, hidden string) []mount.Mount {
 		list = append(list, bind(link, linkInside, true))
 	}
 	if o.Posture.WorkDir != "" {
-		list = append(list, bind(o.Posture.WorkDir, workInside, o.Posture.WorkReadOnly))
+		list = append(list, bind(o.sourceOf(o.Posture.WorkDir), workInside, o.Posture.WorkReadOnly))
 	}
 	for i, target := range []string{workInside, homeInside} {
 		if o.Keep[i] != "" {
@@ -176,14 +184,14 @@ func (o *order) mounts(link, hidden string) []mount.Mount {
 			list = append(list, mount.Mount{Type: mount.TypeVolume, Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly})
 			continue
 		}
-		list = append(list, bind(v.Source, v.Target, v.ReadOnly))
+		list = append(list, bind(o.sourceOf(v.Source), v.Target, v.ReadOnly))
 	}
 	for _, g := range o.guards {
 		switch g.Kind {
 		case guardPin:
-			list = append(list, bind(g.Source, o.insideOf(g.Source), o.Posture.WorkReadOnly))
+			list = append(list, bind(o.guardSource(g.Source), o.insideOf(g.Source), o.Posture.WorkReadOnly))
 		case guardReadOnly:
-			list = append(list, bind(g.Source, o.insideOf(g.Source), true))
+			list = append(list, bind(o.guardSource(g.Source), o.insideOf(g.Source), true))
 		case guardHideFile:
 			list = append(list, bind(hidden, o.insideOf(g.Source), true))
 		}

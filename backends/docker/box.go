@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -19,8 +20,9 @@ import (
 // box is a sandbox in a container.
 type box struct {
 	m     *machine
-	inner sandbox.Sandbox
+	inner sandbox.Losable
 	info  sandbox.Info
+	idle  idle
 
 	warned   sync.Once
 	once     sync.Once
@@ -30,11 +32,44 @@ type box struct {
 var (
 	_ sandbox.Sandbox = (*box)(nil)
 	_ sandbox.Auditor = (*box)(nil)
+	_ sandbox.Losable = (*box)(nil)
 )
 
-// open makes the machine's box.
-func (m *machine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
-	c := &m.b.config
+// early is a box inside that was opened before it was known who wants it.
+type early struct {
+	request sshwire.BoxRequest
+	box     sandbox.Losable
+}
+
+// prepare opens a box for who will ask for the same but for the name.
+func (m *machine) prepare(ctx context.Context, spec sandbox.Spec) error {
+	request := m.request(spec)
+	request.ID = newName()
+	box, err := m.link.Open(ctx, request)
+	if err != nil {
+		return err
+	}
+	m.early = &early{request, box}
+	_, err = box.Files().Stat(ctx, workInside) // what serves files is there as well, then
+	return err
+}
+
+// inner is the box inside: the one that was prepared, if it is what is asked.
+func (m *machine) inner(ctx context.Context, request sshwire.BoxRequest) (sandbox.Losable, error) {
+	if e := m.early; e != nil {
+		m.early = nil
+		if e.request.ID = request.ID; reflect.DeepEqual(e.request, request) {
+			return e.box, nil
+		}
+		if err := e.box.Close(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return m.link.Open(ctx, request)
+}
+
+// request asks the guest for a spec's box.
+func (m *machine) request(spec sandbox.Spec) sshwire.BoxRequest {
 	profile := spec.Profile
 	if profile.Name == "" {
 		profile.Name = "sealed"
@@ -49,10 +84,20 @@ func (m *machine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	if id == "" {
 		id = newName()
 	}
-	set := slices.Concat(forwarded(c.ForwardEnv, c.Environ), c.Env)
-	request := sshwire.BoxRequest{ID: id, WorkDir: workInside, Env: slices.Concat(set, spec.Env), Profile: profile, Contained: true}
+	request := sshwire.BoxRequest{ID: id, WorkDir: workInside, Env: slices.Concat(m.b.environment(), spec.Env), Profile: profile, Contained: true}
 	request.Read, request.Write = m.order.granted()
-	inner, err := m.link.Open(ctx, request)
+	return request
+}
+
+// environment is what the configuration sets in every box.
+func (b *Backend) environment() []string {
+	return slices.Concat(forwarded(b.config.ForwardEnv, b.config.Environ), b.config.Env)
+}
+
+// open makes the machine's box.
+func (m *machine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
+	request := m.request(spec)
+	inner, err := m.inner(ctx, request)
 	if err != nil {
 		var f *sshwire.Failure
 		if !errors.As(err, &f) {
@@ -60,13 +105,14 @@ func (m *machine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 		}
 		return nil, err
 	}
-	x := &box{m: m, inner: inner, info: inner.Info()}
-	x.info.Backend, x.info.OS, x.info.Arch = c.Name, "linux", m.order.Image.Arch
-	x.info.Env = merge(x.info.Env, set)
+	x := &box{m: m, inner: inner, info: inner.Info(), idle: idle{after: m.b.config.Lifetime, end: m.lapse}}
+	x.info.ID, x.info.Backend, x.info.OS, x.info.Arch = request.ID, m.b.config.Name, "linux", m.order.Image.Arch
+	x.info.Env = merge(x.info.Env, m.b.environment())
 	x.info.Enforcement, err = enforcement(inner.Info().Enforcement, m.order, m.d.facts)
 	if err != nil {
 		return nil, errors.Join(err, inner.Close(ctx))
 	}
+	x.idle.touch()
 	return x, nil
 }
 
@@ -124,9 +170,13 @@ func (b *box) Info() sandbox.Info {
 	return info
 }
 
-func (b *box) Files() sandbox.Files { return b.inner.Files() }
+func (b *box) Files() sandbox.Files {
+	b.idle.touch()
+	return b.inner.Files()
+}
 
 func (b *box) Listen(ctx context.Context) (net.Listener, string, error) {
+	b.idle.touch()
 	l, name, err := b.inner.Listen(ctx)
 	if err != nil {
 		return nil, "", b.explain(err)
@@ -146,10 +196,20 @@ func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, erro
 	if err := b.guarded(); err != nil {
 		return nil, fmt.Errorf("%s: start: %w", b.info.Backend, err)
 	}
+	if !b.idle.enter() {
+		return nil, fmt.Errorf("%s: start: %w: %w", b.info.Backend, b.m.unused(), sandbox.ErrLost)
+	}
 	ooms, began := b.m.fate.oom(), time.Now()
 	p, err := b.inner.Start(ctx, cmd)
 	if err != nil {
+		b.idle.leave()
 		return nil, b.explain(err)
+	}
+	if b.m.b.config.Lifetime > 0 {
+		go func() {
+			defer b.idle.leave()
+			_, _ = p.Wait()
+		}()
 	}
 	return &process{Process: p, box: b, ctx: ctx, ooms: ooms, began: began}, nil
 }
@@ -176,9 +236,16 @@ func (b *box) FutureInputs(ctx context.Context, since time.Time) ([]sandbox.Futu
 	return b.m.reserved.futureInputs(ctx, since)
 }
 
+// Lost implements sandbox.Losable.
+func (b *box) Lost() <-chan struct{} { return b.inner.Lost() }
+
+// WhyLost implements sandbox.Losable: what became of the container.
+func (b *box) WhyLost() error { return b.explain(b.inner.WhyLost()) }
+
 // Close implements sandbox.Sandbox.
 func (b *box) Close(ctx context.Context) error {
 	b.once.Do(func() {
+		b.idle.stop()
 		err := b.inner.Close(ctx)
 		if errors.Is(err, sandbox.ErrLost) {
 			err = nil // it is gone, which is what was wanted

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -81,6 +82,14 @@ func (b *Backend) checkBox(ctx context.Context, d *daemon) []sandbox.Finding {
 		way = "a socket that is bound in"
 	}
 	findings := []sandbox.Finding{{Severity: sandbox.OK, Subject: "box", Detail: fmt.Sprintf("made in %v, reached by %s", time.Since(began).Round(time.Millisecond), way)}}
+	if os.Geteuid() == 0 && d.shared.files {
+		f := sandbox.Finding{Severity: sandbox.OK, Subject: "user", Detail: fmt.Sprintf("root's work directories are shown as user %d's", boxID)}
+		if !d.shared.maps {
+			f.Severity, f.Detail = sandbox.Warning, "containers of root's work directories run as uid 0, without capabilities: "+d.shared.mapsNot
+			f.Fix = "give work directories to an ordinary user (chown), or run the engine where the docker engine sees its mounts"
+		}
+		findings = append(findings, f)
+	}
 	for _, c := range box.Info().Enforcement {
 		f := sandbox.Finding{Severity: sandbox.OK, Subject: "box: " + string(c.Clause), Detail: c.Mechanism}
 		if c.State != sandbox.Enforced {

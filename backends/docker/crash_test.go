@@ -53,7 +53,11 @@ func engineToKill(dir string) int {
 // engine starts one and returns it with its lease.
 func (w *world) engine(t *testing.T, state, dir, far string) (*exec.Cmd, string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
+	return w.engineAs(t, exec.Command(os.Args[0]), state, dir, far)
+}
+
+func (w *world) engineAs(t *testing.T, cmd *exec.Cmd, state, dir, far string) (*exec.Cmd, string) {
+	t.Helper()
 	cmd.Env = append(os.Environ(), engineMark+"="+state, engineMark+"_HOST="+w.host, engineMark+"_IMAGE="+w.images["python"],
 		engineMark+"_GUEST="+w.guest, engineMark+"_DIR="+dir, engineMark+"_FAR="+far)
 	cmd.Stderr = os.Stderr
@@ -128,6 +132,7 @@ func TestReap(t *testing.T) {
 	if os.Getenv("HERMES_EXEC_SOAK") != "" {
 		orphans = 1000
 	}
+	t.Parallel()
 	w := docker(t)
 	c := w.config(t)
 	owner, err := openState(c.StateDir)
@@ -208,6 +213,7 @@ func TestReap(t *testing.T) {
 // TestPool: the second box of a kind finds a container that is ready, and one
 // that is ready but dead is not given out.
 func TestPool(t *testing.T) {
+	t.Parallel()
 	w := docker(t)
 	c := w.config(t)
 	c.Pool = 1
@@ -233,6 +239,13 @@ func TestPool(t *testing.T) {
 	}
 	t.Logf("a box in %v", time.Since(began))
 	second := ready()
+	other := profile("workspace") // but for what a box is told when it is opened
+	other.ID, other.Env = "other", []string{"PATH=/usr/bin:/bin", "MINE=yes"}
+	x := create(t, b, other)
+	if got := sh(t, x, "echo $MINE"); containerOf(x) != second.id || got != "yes" || x.Info().ID != "other" {
+		t.Errorf("container %s, environment %q, %+v", containerOf(x), got, x.Info())
+	}
+	second = ready()
 	if second == first {
 		t.Fatal("it is given out twice")
 	}
@@ -253,7 +266,7 @@ func TestPool(t *testing.T) {
 func TestOverSSH(t *testing.T) {
 	w := docker(t)
 	if _, err := exec.LookPath("docker"); err != nil {
-		t.Skip(err)
+		without(t, err.Error())
 	}
 	bin := t.TempDir()
 	script := "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift 2\nexec \"$@\"\n"
@@ -277,6 +290,7 @@ func TestOverSSH(t *testing.T) {
 
 // TestPersistent: what a box without a work directory kept is there again.
 func TestPersistent(t *testing.T) {
+	t.Parallel()
 	w := docker(t)
 	c := w.config(t)
 	c.Persistent = true
@@ -297,9 +311,10 @@ func TestPersistent(t *testing.T) {
 // TestEngineStops is a docker engine of the test's own that is stopped in the
 // middle of a command.
 func TestEngineStops(t *testing.T) {
+	t.Parallel()
 	w := docker(t)
 	if _, err := exec.LookPath("dockerd"); err != nil || os.Getuid() != 0 {
-		t.Skip("to start a docker engine of the test's own takes root and dockerd")
+		without(t, "to start a docker engine of the test's own takes root and dockerd")
 	}
 	dir, err := os.MkdirTemp("", "dockerd-") // a short name, for its sockets
 	if err != nil {

@@ -46,6 +46,8 @@ type shared struct {
 	files   bool   // binds are of this machine's files
 	sockets bool   // and a socket among them leads here
 	why     string // what told
+	maps    bool   // mounts that this process makes, with their maps of ids
+	mapsNot string // why not
 }
 
 // connect returns the engine, once it has answered.

@@ -14,6 +14,11 @@
 // and processor, /tmp and scratch in memory, no devices, no host namespaces, no
 // network under sealed. Options that would open it are refused.
 //
+// A box is an ordinary user: the work directory's owner. Root's directory is shown
+// to it as a user's own (an idmapped mount); where the kernel, the file system or
+// the engine does not do that, the container is root without capabilities, and
+// the enforcement says so.
+//
 // Spec.WorkDir is a directory of this machine that appears as /workspace, with
 // what is guarded in it read-only and what is denied hidden; "" is an empty
 // /workspace of the box's own.

@@ -54,6 +54,9 @@ type Config struct {
 	Persistent bool
 	// Pool is how many containers of a kind that was used are kept ready.
 	Pool int
+	// Lifetime is how long a container outlasts the last use of its box: then the
+	// box is lost. A box in which a command runs is in use. 0 means until Close.
+	Lifetime time.Duration
 	// ExtraArgs are arguments of docker run. All are refused, each with what to
 	// use instead.
 	ExtraArgs []string
@@ -75,8 +78,9 @@ type Config struct {
 	// Log gets what is worth knowing but no error; nil discards.
 	Log *slog.Logger
 
-	far     bool // as if the daemon did not see this machine's files
-	farLink bool // as if only sockets could not be shared
+	far     bool    // as if the daemon did not see this machine's files
+	farLink bool    // as if only sockets could not be shared
+	probed  *shared // what a look has found that was taken before
 }
 
 // Progress is how far an image is pulled. The last one of a pull has neither a
@@ -101,6 +105,7 @@ type Backend struct {
 	boxes    map[*box]struct{}
 	pool     pool
 	fates    fates
+	maps     idMaps
 	reaped   bool
 	using    sync.WaitGroup // Creates and machines made in the background
 	closing  context.Context
@@ -245,6 +250,7 @@ func (b *Backend) close() error {
 	b.using.Wait()
 	errs = append(errs, b.pool.close())
 	b.fates.close()
+	b.maps.close()
 	b.mu.Lock()
 	d, l := b.daemon, b.lease
 	b.mu.Unlock()

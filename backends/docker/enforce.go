@@ -63,6 +63,9 @@ func outer(name sandbox.ClauseName, o *order, f facts) sandbox.Clause {
 		}
 		if o.Posture.WorkDir != "" {
 			c.Mechanism += ", work directory bound in"
+			if slices.Contains(o.Shown, o.Posture.WorkDir) {
+				c.Mechanism += fmt.Sprintf(", root's files shown as user %d's", o.User.ID)
+			}
 		}
 		if n := len(o.Volumes); n > 0 {
 			c.Mechanism += fmt.Sprintf(", %d volumes", n)
@@ -84,13 +87,19 @@ func outer(name sandbox.ClauseName, o *order, f facts) sandbox.Clause {
 			c.Mechanism = "read-only and pinned binds"
 		}
 	case sandbox.ClauseProcesses:
-		c.Mechanism = "pid namespace of the container"
+		c.Mechanism = "pid and cgroup namespaces of the container"
+		if o.cgroup != "" {
+			c.Mechanism = "pid namespace of the container (" + o.cgroup + ")"
+		}
 	case sandbox.ClauseSyscalls:
 		c.Mechanism = "no capabilities, no_new_privs"
 		if f.seccomp {
 			c.Mechanism = "seccomp, " + c.Mechanism
 		} else {
 			c.State, c.Why = sandbox.Partial, "the docker engine has no seccomp"
+		}
+		if o.asRoot != "" {
+			c.Mechanism += ", but uid 0 (" + o.asRoot + ")"
 		}
 	case sandbox.ClauseResources:
 		c = resources(o, f)

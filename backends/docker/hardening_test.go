@@ -26,6 +26,7 @@ exit 0
 `
 
 func TestHardening(t *testing.T) {
+	t.Parallel()
 	w := docker(t)
 	b := backend(t, w.config(t))
 	for name, want := range map[string]struct {
@@ -60,6 +61,7 @@ func TestHardening(t *testing.T) {
 // TestSystemCalls tries what the container's own list refuses, in the profile in
 // which no other list stands.
 func TestSystemCalls(t *testing.T) {
+	t.Parallel()
 	w := docker(t)
 	box := create(t, backend(t, w.config(t)), profile("open"))
 	out := run(t, box, "python3", "-c", `
@@ -107,6 +109,7 @@ for family in (40, 17, 38):
 }
 
 func TestWorkDirectory(t *testing.T) {
+	t.Parallel()
 	w := docker(t)
 	dir := ownedDir(t)
 	put := func(name, text string) {
@@ -159,6 +162,7 @@ func TestWorkDirectory(t *testing.T) {
 }
 
 func TestResources(t *testing.T) {
+	t.Parallel()
 	w := docker(t)
 	b := backend(t, w.config(t))
 	spec := profile("sealed")
@@ -203,6 +207,7 @@ except OSError as e:
 
 // TestProfiles is the law of policies for boxes whose policy is made inside.
 func TestProfiles(t *testing.T) {
+	t.Parallel()
 	w := docker(t)
 	b := backend(t, w.config(t))
 	file := func(text string) sandbox.Spec {
@@ -228,6 +233,7 @@ func TestProfiles(t *testing.T) {
 
 // TestImagesWithout are images that lack what others have.
 func TestImagesWithout(t *testing.T) {
+	t.Parallel()
 	w := docker(t)
 	b := backend(t, w.config(t))
 	spec := profile("workspace")
@@ -249,6 +255,7 @@ func TestImagesWithout(t *testing.T) {
 
 // TestVolumes: what the user has mounted is there, under every profile.
 func TestVolumes(t *testing.T) {
+	t.Parallel()
 	w := docker(t)
 	c := w.config(t)
 	data, fixed := ownedDir(t), ownedDir(t)
@@ -274,6 +281,7 @@ func TestVolumes(t *testing.T) {
 // TestReplacedGuard: a file that was replaced on this machine has lost its
 // mount, which is told or refused, never overlooked.
 func TestReplacedGuard(t *testing.T) {
+	t.Parallel()
 	w := docker(t)
 	dir := ownedDir(t)
 	name := filepath.Join(dir, ".envrc")

@@ -129,6 +129,9 @@ func (l *lease) dir() string { return filepath.Join(l.state, leaseDir, l.id) }
 // release gives the lease up. Nothing may be left that carries its name.
 func (l *lease) release() error {
 	defer l.lock.Close()
+	if err := l.hideAll(); err != nil { // the directory stays, and says that there is something to do
+		return fmt.Errorf("lease: %w", err)
+	}
 	if err := os.RemoveAll(l.dir()); err != nil {
 		return fmt.Errorf("lease: %w", err)
 	}
@@ -255,6 +258,12 @@ func writableBy(dir string, u user) bool {
 		bit = 0o020
 	}
 	return st.Mode().Perm()&bit != 0
+}
+
+// ownedByRoot tells whether something is root's.
+func ownedByRoot(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.Sys().(*syscall.Stat_t).Uid == 0
 }
 
 // detach keeps the terminal's signals from a program that connects.

@@ -33,7 +33,9 @@ type machine struct {
 	order    *order
 	id       string
 	dir      string // of this machine, its own
+	shown    string // where root's files are shown as its user's; "" when nothing is
 	link     *sshbox.Link
+	early    *early // nil without
 	fate     *fate
 	reserved *reservation
 	stream   *attached
@@ -74,6 +76,12 @@ func (b *Backend) make(ctx context.Context, d *daemon, o *order) (m *machine, er
 		return nil, err
 	}
 	o.guards = m.reserved.guards
+	if len(o.Shown) > 0 {
+		m.shown = filepath.Join(l.shown(), filepath.Base(m.dir))
+		if o.at, err = b.maps.show(m.shown, o.User, o.Shown); err != nil {
+			return nil, err
+		}
+	}
 	var socket *socket
 	if !o.Far {
 		if socket, err = listen(linkDir); err != nil {
@@ -88,6 +96,9 @@ func (b *Backend) make(ctx context.Context, d *daemon, o *order) (m *machine, er
 	}
 	m.id, m.fate = made.ID, b.fates.add(made.ID)
 	for _, w := range made.Warnings {
+		if strings.Contains(w, "cgroup namespace") {
+			o.cgroup = w
+		}
 		b.log.Warn("docker engine", "warning", w)
 	}
 	attached, err := d.api.ContainerAttach(ctx, m.id, client.ContainerAttachOptions{
@@ -102,6 +113,9 @@ func (b *Backend) make(ctx context.Context, d *daemon, o *order) (m *machine, er
 	if _, err := d.api.ContainerStart(ctx, m.id, client.ContainerStartOptions{}); err != nil {
 		return nil, d.failed("start the container of "+o.Image.Name, err)
 	}
+	if err := m.hide(); err != nil { // it has its own by now
+		return nil, err
+	}
 	if err := m.greet(ctx, socket); err != nil {
 		if strings.Contains(err.Error(), guestInside+": no such file") { // but it is there
 			err = fmt.Errorf("%w (the image has not what the program is linked with: build it with CGO_ENABLED=0, as make build does)", err)
@@ -109,6 +123,14 @@ func (b *Backend) make(ctx context.Context, d *daemon, o *order) (m *machine, er
 		return nil, err
 	}
 	return m, nil
+}
+
+// hide ends what was mounted on this machine for the container.
+func (m *machine) hide() error {
+	if m.shown == "" {
+		return nil
+	}
+	return hide(m.shown)
 }
 
 // storageHint says what to do about a limit the engine turned out not to have.
@@ -175,6 +197,13 @@ func (m *machine) alive() bool {
 		return false
 	default:
 	}
+	if m.early != nil {
+		select {
+		case <-m.early.box.Lost():
+			return false
+		default:
+		}
+	}
 	return m.reserved.stands()
 }
 
@@ -203,6 +232,9 @@ func (m *machine) finish() error {
 	}
 	m.reading.Wait()
 	m.reserved.release()
+	if err := m.hide(); err != nil {
+		errs = append(errs, err)
+	}
 	if err := os.RemoveAll(m.dir); err != nil {
 		errs = append(errs, fmt.Errorf("remove the container's directory: %w", err))
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +29,10 @@ func TestMain(m *testing.M) {
 	guest.Main()
 	if dir := os.Getenv(engineMark); dir != "" {
 		os.Exit(engineToKill(dir))
+	}
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = f.Value.Set("4") // they wait for the docker engine more than they compute
 	}
 	code := m.Run()
 	real.clean()
@@ -54,13 +60,20 @@ func docker(t testing.TB) *world {
 	t.Helper()
 	real.once.Do(real.find)
 	if real.why != "" {
-		// To have an engine takes root: the tests of an ordinary user do without.
-		if os.Getuid() == 0 && slices.Contains(strings.Split(os.Getenv("HERMES_EXEC_REQUIRE"), ","), "docker") {
-			t.Fatal(real.why)
-		}
-		t.Skip(real.why)
+		without(t, real.why)
 	}
 	return &real
+}
+
+// without skips the test for want of something that belongs to docker, unless
+// that must be there. To have an engine takes root: the tests of an ordinary user
+// do without.
+func without(t testing.TB, why string) {
+	t.Helper()
+	if os.Getuid() == 0 && slices.Contains(strings.Split(os.Getenv("HERMES_EXEC_REQUIRE"), ","), "docker") {
+		t.Fatal(why)
+	}
+	t.Skip(why)
 }
 
 func (w *world) find() {
@@ -94,6 +107,9 @@ func (w *world) find() {
 		w.why = err.Error()
 		return
 	}
+	if w.guest = os.Getenv(guestMark); w.guest != "" {
+		return
+	}
 	w.guest = filepath.Join(w.dir, "guest")
 	build := exec.Command("go", "build", "-o", w.guest, "github.com/hermes-exec/hermes-exec/cmd/hermes-exec")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -106,7 +122,7 @@ func (w *world) clean() {
 	if w.dir != "" {
 		os.RemoveAll(w.dir)
 	}
-	if w.why == "" && w.host != "" { // guests that were uploaded stay, for the next engine of the same user
+	if w.why == "" && w.host != "" && !isShard() { // guests that were uploaded stay, for the next engine of the same user
 		if api, err := client.New(client.WithHost(w.host)); err == nil {
 			for name := range w.volumes() {
 				_, _ = api.VolumeRemove(context.Background(), name, client.VolumeRemoveOptions{Force: true})

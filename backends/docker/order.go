@@ -62,9 +62,16 @@ func (b *Backend) order(ctx context.Context, d *daemon, spec sandbox.Spec) (*ord
 	if err != nil {
 		return nil, err
 	}
+	if owner != nil && owner.ID == 0 && os.Geteuid() == 0 && !d.rootless {
+		u, why := b.ordinary(d, p.WorkDir)
+		if owner, o.asRoot = &u, why; why == "" {
+			o.Shown = []string{p.WorkDir}
+		}
+	}
 	o.User = userOf(o.Image, p, d.facts, owner, engineUser(), c.RunAsHostUser || c.Persistent && os.Getuid() > 0) // who can keep files as himself alone
+	b.show(d, o)
 	for i, v := range o.Volumes {
-		if v.Named || v.ReadOnly || writableBy(v.Source, o.User) {
+		if v.Named || v.ReadOnly || slices.Contains(o.Shown, v.Source) || writableBy(v.Source, o.User) {
 			continue
 		}
 		err := fmt.Errorf("%s cannot be written by the box's user %d: mount it read-only, or change its owner or mode: %w", v.Source, o.User.ID, sandbox.ErrPolicy)

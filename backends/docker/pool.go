@@ -3,6 +3,7 @@ package docker
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
@@ -10,6 +11,10 @@ import (
 // mostKinds bounds how many kinds of containers are kept ready; the one that
 // was used the longest time ago gives way.
 const mostKinds = 4
+
+// refillPause is how long after one was taken another container is made: that
+// takes more of a machine than a box's first command.
+const refillPause = 300 * time.Millisecond
 
 // pool are containers that are ready for a box.
 type pool struct {
@@ -60,6 +65,10 @@ func (b *Backend) refill(d *daemon, spec sandbox.Spec, key string) {
 	b.discard(old)
 	for range lacks {
 		started := b.background(func() {
+			select { // what was just taken has the machine to itself
+			case <-time.After(refillPause):
+			case <-b.closing.Done():
+			}
 			m, err := b.ready(d, spec, key)
 			if err != nil && b.closing.Err() == nil {
 				b.log.Warn("cannot keep a container ready", "err", err)
@@ -83,7 +92,14 @@ func (b *Backend) ready(d *daemon, spec sandbox.Spec, key string) (*machine, err
 	if o.key() != key {
 		return nil, errors.New("what was asked for means something else by now")
 	}
-	return b.make(b.closing, d, o)
+	m, err := b.make(b.closing, d, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.prepare(b.closing, spec); err != nil {
+		return nil, errors.Join(err, m.end())
+	}
+	return m, nil
 }
 
 // background does something that Close waits for; false, and nothing is done,

@@ -22,12 +22,16 @@ import (
 )
 
 // probe finds out, once, whether the engine sees this machine's files: a file
-// with a number nobody knows is looked for through a container that is never
+// with a name nobody knows is looked for through a container that is never
 // started.
 func (d *daemon) probe(ctx context.Context, b *Backend, i image) error {
 	d.probing.Lock()
 	defer d.probing.Unlock()
 	if d.probed {
+		return nil
+	}
+	if b.config.probed != nil {
+		d.shared, d.probed = *b.config.probed, true
 		return nil
 	}
 	s, err := d.look(ctx, b, i)
@@ -36,7 +40,7 @@ func (d *daemon) probe(ctx context.Context, b *Backend, i image) error {
 	}
 	s.sockets = s.files && !d.virtual && runtime.GOOS == "linux" && !b.config.farLink
 	d.shared, d.probed = s, true
-	b.log.Debug("docker engine", "host", d.endpoint.display(), "version", d.version, "files", s.files, "sockets", s.sockets, "why", s.why)
+	b.log.Debug("docker engine", "host", d.endpoint.display(), "version", d.version, "files", s.files, "sockets", s.sockets, "why", s.why, "maps", s.maps, "maps_why", s.mapsNot)
 	return nil
 }
 
@@ -56,25 +60,80 @@ func (d *daemon) look(ctx context.Context, b *Backend, i image) (shared, error) 
 		return shared{}, err
 	}
 	defer os.RemoveAll(dir)
-	if err := os.WriteFile(filepath.Join(dir, "nonce"), []byte(nonce), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, nonce), nil, 0o600); err != nil {
 		return shared{}, err
 	}
-	id, err := d.shell(ctx, i, b.labels(l, "probe"), mount.Mount{Type: mount.TypeBind, Source: dir, Target: probeInside, ReadOnly: true})
+	mounts := []mount.Mount{{Type: mount.TypeBind, Source: dir, Target: probeInside, ReadOnly: true}}
+	shown := filepath.Join(l.shown(), "probe")
+	at, mapsNot := b.showProbe(d, shown, dir)
+	defer hide(shown)
+	if mapsNot == "" {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: at, Target: mappedInside, ReadOnly: true})
+	}
+	id, err := d.shell(ctx, i, b.labels(l, "probe"), mounts...)
 	if cerrdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "bind source path") {
 		return shared{why: "it has no " + dir}, nil
 	}
 	if err != nil {
 		return shared{}, d.failed("look whether the docker engine sees this machine's files", err)
 	}
-	defer d.remove(context.WithoutCancel(ctx), id)
-	got, err := d.readFile(ctx, id, path.Join(probeInside, "nonce"))
-	switch {
-	case cerrdefs.IsNotFound(err), err == nil && got != nonce:
-		return shared{why: "its " + dir + " is another one"}, nil
-	case err != nil:
+	defer b.dispose(d, id)
+	s := shared{mapsNot: mapsNot}
+	if s.files, err = d.has(ctx, id, path.Join(probeInside, nonce)); err != nil {
 		return shared{}, d.failed("look whether the docker engine sees this machine's files", err)
 	}
-	return shared{files: true}, nil
+	if !s.files {
+		s.why = "its " + dir + " is another one"
+	}
+	if s.files && mapsNot == "" {
+		if s.maps, err = d.has(ctx, id, path.Join(mappedInside, nonce)); !s.maps {
+			s.mapsNot = "the docker engine does not see mounts that this process makes"
+		}
+		if err != nil {
+			s.mapsNot += ": " + err.Error()
+		}
+	}
+	return s, nil
+}
+
+// has tells whether a container has a file.
+func (d *daemon) has(ctx context.Context, id, name string) (bool, error) {
+	_, err := d.api.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: name})
+	if cerrdefs.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// dispose removes a container that was never started; nobody waits for that but
+// Close.
+func (b *Backend) dispose(d *daemon, id string) {
+	remove := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), goAway)
+		defer cancel()
+		if err := d.remove(ctx, id); err != nil {
+			b.log.Warn("cannot remove a container", "container", id, "err", err)
+		}
+	}
+	if !b.background(remove) {
+		remove()
+	}
+}
+
+// showProbe shows root's files in a directory as a box user's, or tells why it
+// cannot.
+func (b *Backend) showProbe(d *daemon, at, dir string) (place, why string) {
+	switch {
+	case os.Geteuid() != 0:
+		return "", "it takes root"
+	case d.rootless || d.remapped || d.virtual:
+		return "", "the docker engine has users of its own"
+	}
+	places, err := b.maps.show(at, numbered(boxID, boxID), []string{dir})
+	if err != nil {
+		return "", err.Error()
+	}
+	return places[dir], ""
 }
 
 // shell makes a container that is never started, to reach files through.

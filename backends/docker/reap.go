@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -51,6 +52,12 @@ func (b *Backend) reap(ctx context.Context, d *daemon) (removed []string, err er
 	for _, c := range list.Items {
 		if id := c.Labels[labelLease]; isName(id) && c.Labels[labelOwner] == owner {
 			of[id] = append(of[id], c.ID)
+		}
+	}
+	shown, _ := os.ReadDir(filepath.Join(b.config.StateDir, shownDir))
+	for _, e := range shown {
+		if isName(e.Name()) {
+			of[e.Name()] = of[e.Name()]
 		}
 	}
 	for _, id := range leases(b.config.StateDir) {

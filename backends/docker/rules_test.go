@@ -157,7 +157,12 @@ func TestUserOf(t *testing.T) {
 		{"the image's user, open", own, posture{Open: true}, facts{}, nil, false, "55:66"},
 		{"the image's root, open", plain, posture{Open: true}, facts{}, nil, false, ""},
 		{"as configured", plain, posture{}, facts{}, nil, true, "1000:1000"},
+		{"as configured by root", plain, posture{}, facts{}, &root, true, "1900000000:1900000000"},
 	} {
+		engine := engine
+		if c.p.WorkDir == "" && c.owner != nil {
+			engine = *c.owner
+		}
 		if got := userOf(c.image, c.p, c.f, c.owner, &engine, c.host); got.Text != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got.Text, c.want)
 		}
@@ -192,6 +197,7 @@ func TestBody(t *testing.T) {
 		"open":   {Posture: posture{Open: true, Network: true}},
 		"sealed": {Posture: posture{Sealed: true}, User: numbered(5, 6), Home: true},
 		"work": {Posture: posture{Network: true, WorkDir: "/w"}, User: numbered(5, 6), Res: sandbox.Resources{PIDs: 10, Memory: 1 << 20, CPU: 1.5},
+			at: map[string]string{"/w": "/shown/0"}, Shown: []string{"/w"},
 			guards:  []guard{{"/w/.git", guardPin}, {"/w/.git/hooks", guardReadOnly}, {"/w/key", guardHideFile}, {"/w/dir", guardHideDir}},
 			Volumes: []volume{{Source: "v", Named: true, Target: "/v"}, {Source: "/s", Target: "/s", ReadOnly: true}}},
 		"far": {Far: true, Posture: posture{Network: true}},
@@ -199,7 +205,7 @@ func TestBody(t *testing.T) {
 		body := o.body("n", "/link", "/hidden", map[string]string{labelOwner: "me"})
 		h, c := body.HostConfig, body.Config
 		if !slices.Equal(h.CapDrop, []string{"ALL"}) || len(h.CapAdd) > 0 || h.Privileged || !h.AutoRemove || len(h.Devices) > 0 ||
-			h.PidMode != "" || h.IpcMode != "private" || h.UTSMode != "" || h.UsernsMode != "" || h.NetworkMode == "host" || len(h.Binds) > 0 {
+			h.PidMode != "" || h.IpcMode != "private" || h.CgroupnsMode != "private" || h.UTSMode != "" || h.UsernsMode != "" || h.NetworkMode == "host" || len(h.Binds) > 0 {
 			t.Errorf("%s: %+v", name, h)
 		}
 		if !slices.Contains(h.SecurityOpt, "no-new-privileges") || !strings.HasPrefix(h.SecurityOpt[1], "seccomp={") {
@@ -221,6 +227,11 @@ func TestBody(t *testing.T) {
 		for target, readOnly := range map[string]bool{workInside: false, "/workspace/.git": false, "/workspace/.git/hooks": true, "/workspace/key": true, linkInside: true, "/v": false, "/s": true} {
 			if m, ok := got[target]; !ok || m.ReadOnly != readOnly {
 				t.Errorf("%s: %+v", target, m)
+			}
+		}
+		for target, source := range map[string]string{workInside: "/shown/0", "/workspace/.git": "/shown/0/.git", "/workspace/.git/hooks": "/shown/0/.git/hooks", "/s": "/s"} {
+			if got[target].Source != source {
+				t.Errorf("%s is of %s", target, got[target].Source)
 			}
 		}
 		if got["/workspace/key"].Source != "/hidden" || h.Tmpfs["/workspace/dir"] == "" || h.Tmpfs[workInside] != "" {
@@ -377,6 +388,18 @@ func TestEnforcement(t *testing.T) {
 	best := &order{Posture: posture{Best: []sandbox.ClauseName{sandbox.ClauseSyscalls}}}
 	if e, err = enforcement(nil, best, none); err != nil || state(e, sandbox.ClauseSyscalls).State != sandbox.Partial {
 		t.Errorf("%+v, %v", e, err)
+	}
+	work := posture{WorkDir: "/w"}
+	e, err = enforcement(nil, &order{Posture: work, Shown: []string{"/w"}, User: numbered(5, 5)}, good)
+	if c := state(e, sandbox.ClauseFiles); err != nil || !strings.Contains(c.Mechanism, "shown as user 5") {
+		t.Errorf("%+v, %v", c, err)
+	}
+	e, err = enforcement(nil, &order{Posture: work, asRoot: "no such mounts", cgroup: "no such namespace"}, good)
+	if c := state(e, sandbox.ClauseSyscalls); err != nil || !strings.Contains(c.Mechanism, "uid 0 (no such mounts)") {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c := state(e, sandbox.ClauseProcesses); !strings.Contains(c.Mechanism, "no such namespace") || strings.Contains(c.Mechanism, "and cgroup") {
+		t.Errorf("%+v", c)
 	}
 	e, err = enforcement(nil, &order{Res: sandbox.Resources{Disk: 1 << 20}}, good)
 	if c := state(e, sandbox.ClauseResources); err != nil || c.State != sandbox.Partial || !strings.Contains(c.Why, "disk") {

@@ -29,9 +29,10 @@ func numbered(uid, gid int) user {
 	return user{strconv.Itoa(uid) + ":" + strconv.Itoa(gid), uid, gid}
 }
 
-// userOf decides who a box is. It is never root but in root's own directory, or
-// under the policy open in an image whose user is root, and then root without
-// any capability.
+// userOf decides who a box is. It is never root but where root's own directory
+// cannot be shown as somebody else's (see Backend.ordinary), or under the policy
+// open without one in an image whose user is root, and then root without any
+// capability.
 func userOf(i image, p posture, f facts, workOwner, engine *user, runAsHost bool) user {
 	switch {
 	case p.WorkDir != "" && workOwner != nil:
@@ -39,7 +40,7 @@ func userOf(i image, p posture, f facts, workOwner, engine *user, runAsHost bool
 			return numbered(0, 0) // which is that user, outside
 		}
 		return *workOwner
-	case runAsHost && engine != nil:
+	case runAsHost && engine != nil && engine.ID != 0:
 		if f.rootless {
 			return numbered(0, 0)
 		}

@@ -17,6 +17,7 @@ const (
 	guestDir     = inside + "/bin"
 	guestInside  = guestDir + "/hermes-exec"
 	probeInside  = inside + "/probe"
+	mappedInside = inside + "/mapped"
 	linkInside   = inside + "/link"
 	workInside   = "/workspace"
 	homeInside   = "/home/sandbox"

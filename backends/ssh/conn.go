@@ -210,7 +210,7 @@ func (c *conn) close() {
 }
 
 // open makes a box.
-func (c *conn) open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+func (c *conn) open(ctx context.Context, spec sandbox.Spec) (sandbox.Losable, error) {
 	dir := spec.WorkDir
 	switch {
 	case dir == "" || dir == "~":

@@ -132,7 +132,7 @@ func (b *Backend) take(ctx context.Context) (c *conn, fresh bool, err error) {
 
 // box is a box that its backend knows of.
 type box struct {
-	sandbox.Sandbox
+	sandbox.Losable
 	backend *Backend
 }
 
@@ -142,7 +142,7 @@ type audited struct {
 	sandbox.Auditor
 }
 
-func (b *Backend) register(ctx context.Context, inner sandbox.Sandbox) (sandbox.Sandbox, error) {
+func (b *Backend) register(ctx context.Context, inner sandbox.Losable) (sandbox.Sandbox, error) {
 	made := &box{inner, b}
 	b.mu.Lock()
 	closed := b.closed
@@ -161,7 +161,7 @@ func (b *Backend) register(ctx context.Context, inner sandbox.Sandbox) (sandbox.
 
 // Close implements sandbox.Sandbox.
 func (b *box) Close(ctx context.Context) error {
-	err := b.Sandbox.Close(ctx)
+	err := b.Losable.Close(ctx)
 	b.backend.mu.Lock()
 	delete(b.backend.boxes, b)
 	b.backend.mu.Unlock()

@@ -37,7 +37,7 @@ func (a *app) dockerConfig(place config.Backend) docker.Config {
 	return docker.Config{
 		Name: place.Name, Host: d.Host, Image: d.Image, Volumes: d.Volumes, Env: d.Env, ForwardEnv: d.ForwardEnv,
 		Environ: a.environ(), RunAsHostUser: d.RunAsHostUser, Runtime: d.Runtime, Network: d.Network, KeepStrays: !d.OrphanReaper,
-		CPU: d.CPU, Memory: d.Memory, Disk: d.Disk, PIDs: d.PIDs, Persistent: d.Persistent, Pool: d.Pool,
+		CPU: d.CPU, Memory: d.Memory, Disk: d.Disk, PIDs: d.PIDs, Persistent: d.Persistent, Pool: d.Pool, Lifetime: a.cfg.Terminal.Lifetime,
 		Guest: a.guest, StateDir: expandHome(a.cfg.Terminal.SandboxDir), Home: userHome(), HermesHome: a.home, Progress: a.pulling(), Log: a.log,
 	}
 }

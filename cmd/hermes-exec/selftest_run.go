@@ -150,7 +150,7 @@ func (t *siege) tell() map[string]any {
 		"canaries": b.outside, "tmp": b.tmp, "vartmp": b.vartmp, "shm": b.shm, "run": b.run,
 		"tcp": port(b.tcp.Addr()), "tcp6": tcp6, "udp": port(b.udp.LocalAddr()), "addresses": addresses(),
 		"unix": unix, "abstract": b.nonce, "abstracts": abstract, "netlink": netlinkFamilies(), "services": sockets,
-		"namespaces": namespaces(), "passed": passed, "granted": granted, "ungranted": ungranted,
+		"namespaces": namespaces(), "container": a.place().Type == "docker", "passed": passed, "granted": granted, "ungranted": ungranted,
 	}
 }
 

@@ -23,6 +23,9 @@ type Fake struct {
 	// Lost makes every Wait fail so, as when a supervisor was killed; wrap
 	// sandbox.ErrLost.
 	Lost error
+	// OnCreate, if set, is called at the beginning of each Create, which fails
+	// with its error.
+	OnCreate func(ctx context.Context, spec sandbox.Spec) error
 	// Run is what a command does; nil exits 0 at once. Its context is done
 	// when the command is to end, with the cause.
 	Run func(ctx context.Context, box *FakeBox, cmd sandbox.Cmd) sandbox.Exit
@@ -34,19 +37,27 @@ type Fake struct {
 	boxes  []*FakeBox
 }
 
-var _ sandbox.Backend = (*Fake)(nil)
+var (
+	_ sandbox.Backend = (*Fake)(nil)
+	_ sandbox.Losable = (*FakeBox)(nil)
+)
 
 // Create makes a box with an empty /work and /scratch.
 func (f *Fake) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	if f.CreateErr != nil {
 		return nil, fmt.Errorf("fake: create: %w", f.CreateErr)
 	}
+	if f.OnCreate != nil {
+		if err := f.OnCreate(ctx, spec); err != nil {
+			return nil, fmt.Errorf("fake: create: %w", err)
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return nil, fmt.Errorf("fake: create: %w", sandbox.ErrClosed)
 	}
-	box := &FakeBox{Spec: spec, fake: f, id: spec.ID, files: newMemory("/work", "/scratch"), listeners: map[string]*pipeListener{}}
+	box := &FakeBox{Spec: spec, fake: f, id: spec.ID, files: newMemory("/work", "/scratch"), listeners: map[string]*pipeListener{}, lost: make(chan struct{})}
 	if box.id == "" {
 		box.id = fmt.Sprintf("fake-%d", len(f.boxes)+1)
 	}
@@ -84,12 +95,14 @@ type FakeBox struct {
 	fake   *Fake
 	id     string
 	files  *memory
-	ctx    context.Context // done when the box is closed
+	ctx    context.Context // done when the box is closed or lost
 	cancel context.CancelCauseFunc
 	using  sync.WaitGroup
+	lost   chan struct{}
 
 	mu        sync.Mutex
 	closed    bool
+	why       error // nil unless lost
 	started   []sandbox.Cmd
 	listeners map[string]*pipeListener
 }
@@ -123,6 +136,8 @@ func (b *FakeBox) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, 
 	switch {
 	case b.closed:
 		return nil, fmt.Errorf("fake: start: %w", sandbox.ErrClosed)
+	case b.why != nil:
+		return nil, fmt.Errorf("fake: start: %w", b.why)
 	case b.fake.StartErr != nil:
 		return nil, fmt.Errorf("fake: start: %w", b.fake.StartErr)
 	}
@@ -136,6 +151,9 @@ func (b *FakeBox) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, 
 			p.exit = b.fake.Run(ctx, b, cmd)
 		}
 		cancel(os.ErrProcessDone)
+		if why := b.WhyLost(); why != nil && p.err == nil {
+			p.err = fmt.Errorf("fake: %w", why)
+		}
 		p.exit.Usage.Wall = time.Since(began)
 		close(p.done)
 	})
@@ -149,6 +167,8 @@ func (b *FakeBox) Listen(ctx context.Context) (net.Listener, string, error) {
 	switch {
 	case b.closed:
 		return nil, "", fmt.Errorf("fake: listen: %w", sandbox.ErrClosed)
+	case b.why != nil:
+		return nil, "", fmt.Errorf("fake: listen: %w", b.why)
 	case b.fake.ListenErr != nil:
 		return nil, "", fmt.Errorf("fake: listen: %w", b.fake.ListenErr)
 	}
@@ -178,6 +198,37 @@ func (b *FakeBox) Dial(ctx context.Context, path string) (net.Conn, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("fake: dial %s: %w", path, context.Cause(ctx))
 	}
+}
+
+// Lose ends the box as if its machine had gone: its commands are cancelled and
+// lost, its files and all else fail with why, which must wrap sandbox.ErrLost.
+func (b *FakeBox) Lose(why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.why != nil {
+		return
+	}
+	b.why = why
+	b.files.lose(why)
+	b.cancel(why)
+	close(b.lost)
+}
+
+// Lost implements sandbox.Losable.
+func (b *FakeBox) Lost() <-chan struct{} { return b.lost }
+
+// WhyLost implements sandbox.Losable.
+func (b *FakeBox) WhyLost() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.why
+}
+
+// Closed tells whether Close was called.
+func (b *FakeBox) Closed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
 }
 
 // Close cancels the commands that run and waits for them.

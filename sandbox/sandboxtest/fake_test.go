@@ -188,3 +188,43 @@ func TestFakeFiles(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 }
+
+// A box that is lost loses its commands and fails from then on, which Close
+// does not.
+func TestFakeLost(t *testing.T) {
+	ctx := context.Background()
+	f := &sandboxtest.Fake{Run: func(ctx context.Context, _ *sandboxtest.FakeBox, _ sandbox.Cmd) sandbox.Exit {
+		<-ctx.Done()
+		return sandbox.Exit{}
+	}}
+	if _, err := f.Create(ctx, sandbox.Spec{}); err != nil {
+		t.Fatal(err)
+	}
+	box, why := f.Boxes()[0], fmt.Errorf("power cut: %w", sandbox.ErrLost)
+	p, err := box.Start(ctx, sandbox.Cmd{})
+	if err != nil || box.WhyLost() != nil {
+		t.Fatal(err, box.WhyLost())
+	}
+	w, err := box.Files().Create(ctx, "/work/f", sandbox.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	box.Lose(why)
+	box.Lose(errors.New("again"))
+	<-box.Lost()
+	_, waited := p.Wait()
+	_, started := box.Start(ctx, sandbox.Cmd{})
+	_, _, listened := box.Listen(ctx)
+	_, looked := box.Files().Stat(ctx, "/work")
+	for what, err := range map[string]error{
+		"WhyLost": box.WhyLost(), "Wait": waited, "Start": started, "Listen": listened, "Stat": looked, "Commit": w.Commit(),
+		"Mkdir": box.Files().Mkdir(ctx, "/work/d", 0o700), "MkdirAll": box.Files().MkdirAll(ctx, "/work/d", 0o700), "RemoveAll": box.Files().RemoveAll(ctx, "/work"),
+	} {
+		if !errors.Is(err, why) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := box.Close(ctx); err != nil || !box.Closed() {
+		t.Error(err)
+	}
+}

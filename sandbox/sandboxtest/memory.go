@@ -17,6 +17,7 @@ import (
 type memory struct {
 	mu    sync.Mutex
 	nodes map[string]*node // by clean absolute name
+	gone  error            // what every call fails with, once it is set
 }
 
 type node struct {
@@ -35,8 +36,18 @@ func newMemory(dirs ...string) *memory {
 	return m
 }
 
+// lose makes every call fail from now on.
+func (m *memory) lose(why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone = why
+}
+
 // at returns what is under a name; the caller holds the lock.
 func (m *memory) at(op, name string) (*node, error) {
+	if m.gone != nil {
+		return nil, &fs.PathError{Op: op, Path: name, Err: m.gone}
+	}
 	if !path.IsAbs(name) || strings.IndexByte(name, 0) >= 0 {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
@@ -115,6 +126,9 @@ func (m *memory) mkdir(name string, perm fs.FileMode) error {
 		return &fs.PathError{Op: "mkdir", Path: name, Err: fs.ErrExist}
 	}
 	parent, err := m.at("mkdir", path.Dir(name))
+	if m.gone != nil {
+		return err
+	}
 	if err != nil || !parent.mode.IsDir() {
 		return &fs.PathError{Op: "mkdir", Path: name, Err: fs.ErrNotExist}
 	}
@@ -126,6 +140,9 @@ func (m *memory) MkdirAll(_ context.Context, name string, perm fs.FileMode) erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := "/"
+	if _, err := m.at("mkdir", at); err != nil {
+		return err
+	}
 	for part := range strings.SplitSeq(strings.Trim(path.Clean(name), "/"), "/") {
 		at = path.Join(at, part)
 		if n := m.nodes[at]; n != nil {
@@ -183,6 +200,9 @@ func (m *memory) Remove(_ context.Context, name string) error {
 func (m *memory) RemoveAll(_ context.Context, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.gone != nil {
+		return &fs.PathError{Op: "remove", Path: name, Err: m.gone}
+	}
 	top := path.Clean(name)
 	for name := range m.nodes {
 		if name == top || strings.HasPrefix(name, top+"/") {
@@ -224,6 +244,9 @@ func (w *memoryWriter) Commit() error {
 		return &fs.PathError{Op: "commit", Path: w.name, Err: fs.ErrClosed}
 	}
 	w.ended = true
+	if w.memory.gone != nil {
+		return &fs.PathError{Op: "commit", Path: w.name, Err: w.memory.gone}
+	}
 	mode := w.opt.Perm.Perm()
 	if old := w.memory.nodes[w.name]; old != nil {
 		if w.opt.New {

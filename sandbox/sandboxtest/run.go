@@ -22,6 +22,9 @@ const Bound = 30 * time.Second
 type Options struct {
 	// New returns a backend; Run closes it. It is called once for each law.
 	New func(t testing.TB) sandbox.Backend
+	// Share has most laws use one backend, each with boxes of its own: for
+	// backends that take long to reach what they make boxes on.
+	Share bool
 	// Spec is what the boxes are made from. An empty policy means open, a nil
 	// Env one with the usual PATH.
 	Spec sandbox.Spec
@@ -61,30 +64,63 @@ func Run(t *testing.T, o Options) {
 			t.Errorf("there is no law %q to skip", law)
 		}
 	}
+	shared := o.shared(t)
 	for _, l := range laws() {
 		t.Run(l.name, func(t *testing.T) {
 			if why, ok := o.Skip[l.name]; ok {
 				t.Skip(why)
 			}
-			before := descriptors()
-			t.Cleanup(func() { noneLeft(t, before) }) // the last one to run
-			b := &bench{T: t, options: o, backend: o.New(t)}
-			t.Cleanup(func() {
-				if err := b.backend.Close(); err != nil {
-					t.Errorf("closing the backend: %v", err)
-				}
-			})
+			before, running := descriptors(), goleak.IgnoreCurrent()
+			t.Cleanup(func() { noneLeft(t, before, running) }) // the last one to run
+			b := &bench{T: t, options: o, backend: shared}
+			if shared == nil || ownBackend(l.name) {
+				b.backend = o.make(t)
+			}
 			l.check(b)
 		})
 	}
 }
 
+// make makes a backend that ends with the test.
+func (o Options) make(t *testing.T) sandbox.Backend {
+	b := o.New(t)
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("closing the backend: %v", err)
+		}
+	})
+	return b
+}
+
+// shared is the backend of most laws, or nil. It has made a box: what it keeps
+// for the next one is there.
+func (o Options) shared(t *testing.T) sandbox.Backend {
+	if !o.Share {
+		return nil
+	}
+	b := o.make(t)
+	box, err := b.Create(t.Context(), o.Spec)
+	if err == nil {
+		err = box.Close(t.Context())
+	}
+	if err != nil {
+		t.Fatalf("Create: %v", err)
+	}
+	return b
+}
+
+// ownBackend tells whether a law needs a backend of its own: it closes it, or
+// has it keep connections that others would take for a leak.
+func ownBackend(law string) bool {
+	return law == "a closed backend makes no boxes" || law == "commands run side by side"
+}
+
 // noneLeft checks that a law left no goroutine and no descriptor behind.
-func noneLeft(t *testing.T, before int) {
+func noneLeft(t *testing.T, before int, running goleak.Option) {
 	if t.Failed() {
 		return
 	}
-	if err := goleak.Find(goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("testing.tRunner")); err != nil {
+	if err := goleak.Find(running, goleak.IgnoreAnyFunction("testing.tRunner")); err != nil {
 		t.Error(err)
 	}
 	var after int

@@ -193,7 +193,7 @@ func (l *Link) channel(ctx context.Context, kind string, extra []byte) (ssh.Chan
 
 // Open asks a serving guest for a box. The error keeps the sentinels of what
 // happened there: sandbox.ErrPolicy, fs.ErrNotExist for the work directory, …
-func (l *Link) Open(ctx context.Context, request sshwire.BoxRequest) (sandbox.Sandbox, error) {
+func (l *Link) Open(ctx context.Context, request sshwire.BoxRequest) (sandbox.Losable, error) {
 	b, err := l.open(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("%s: create: %w", l.config.Name, err)

@@ -42,7 +42,7 @@ type PlainSpec struct {
 //
 // Nothing is confined: any policy but open and any resource limit is refused
 // with sandbox.ErrPolicy.
-func (l *Link) Plain(ctx context.Context, spec PlainSpec) (sandbox.Sandbox, error) {
+func (l *Link) Plain(ctx context.Context, spec PlainSpec) (sandbox.Losable, error) {
 	b, err := l.plain(ctx, spec)
 	if err != nil {
 		return nil, fmt.Errorf("%s: create: %w", l.config.Name, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"syscall"
 	"time"
 
@@ -42,11 +43,19 @@ func (b *box) start(ctx context.Context, cmd sandbox.Cmd) (*process, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	message, err := json.Marshal(wireCommand(cmd))
-	if err != nil {
-		return nil, err
+	size := 0
+	for _, text := range slices.Concat(cmd.Args, cmd.Env) {
+		size += len(text)
 	}
-	if len(message) > sshwire.MaxCommand {
+	var message []byte
+	if size <= sshwire.MaxCommand { // JSON is no shorter
+		var err error
+		if message, err = json.Marshal(wireCommand(cmd)); err != nil {
+			return nil, err
+		}
+		size = len(message)
+	}
+	if size > sshwire.MaxCommand {
 		return nil, fmt.Errorf("arguments and environment are too long: %w", syscall.E2BIG)
 	}
 	if err := b.use(); err != nil {
