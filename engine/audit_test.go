@@ -132,7 +132,7 @@ func TestRungAndPeak(t *testing.T) {
 // stagePython puts a file where a fake box's interpreter is named.
 func stagePython(t *testing.T, s *Session) {
 	t.Helper()
-	f, err := s.box.Files().Create(t.Context(), "/work/python3.11", sandbox.CreateOptions{Perm: 0o755})
+	f, err := s.place.box.Files().Create(t.Context(), "/work/python3.11", sandbox.CreateOptions{Perm: 0o755})
 	if err == nil {
 		err = f.Commit()
 	}

@@ -41,13 +41,14 @@ type judge struct {
 }
 
 // denials names at most maxDenials things that the policy really denies.
-func (s *Session) denials(ctx context.Context, list []complaint) []Denial {
+func (p *place) denials(ctx context.Context, list []complaint) []Denial {
 	if len(list) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), denialPatience)
 	defer cancel()
-	j := judge{policy: s.confinement, info: s.info, files: s.box.Files(), redact: s.engine.redact, explain: s.explain}
+	s := p.session
+	j := judge{policy: s.spec.Policy, info: p.info, files: p.box.Files(), redact: s.engine.redact, explain: s.explain}
 	return j.decide(ctx, list)
 }
 

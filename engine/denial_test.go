@@ -324,16 +324,16 @@ func TestDenialsOfToolCalls(t *testing.T) {
 		`terminal {}`:                              `write "/work/.git/config", ask about /work/.git/config`,
 		`patch {}`:                                 "",
 	} {
-		g := &gate{session: s, run: "run-1", granted: s.granted, max: 5, ctx: t.Context()}
+		g := &gate{place: s.place, run: "run-1", granted: s.granted, max: 5, ctx: t.Context()}
 		name, args, _ := strings.Cut(call, " ")
 		g.handle(t.Context(), rpc.Call{ID: 1, Tool: name, Args: json.RawMessage(args)})
-		got := s.denials(t.Context(), g.complaints())
+		got := s.place.denials(t.Context(), g.complaints())
 		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || got[0].What+", "+got[0].Hint != want) {
 			t.Errorf("%s: %+v", call, got)
 		}
 	}
 	for range maxComplaints {
-		(&gate{session: s}).record(rpc.Call{Args: json.RawMessage("[")}, 0, json.RawMessage(`{"error":{"a":1}}`))
+		(&gate{place: s.place}).record(rpc.Call{Args: json.RawMessage("[")}, 0, json.RawMessage(`{"error":{"a":1}}`))
 	}
 }
 

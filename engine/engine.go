@@ -31,6 +31,7 @@ type Engine struct {
 	declared     *registry.Registry // declarations, bound to no sandbox
 	redactor     *output.Redactor   // nil when ShowSecrets
 	interpreters interpreterCache
+	modules      sync.Map // of hermes_tools.py, by what it is made from
 
 	mu       sync.Mutex
 	closed   bool
@@ -117,10 +118,8 @@ func (e *Engine) Open(ctx context.Context, task Task) (*Session, error) {
 		granted = offline(e.declared, granted)
 	}
 
-	s := &Session{engine: e, mode: mode, backend: name, caller: or(task.Caller, registry.Model), granted: granted, env: spec.Env, environ: e.cfg.Environ}
-	s.elsewhere, s.image = elsewhere, spec.Image
-	s.policy = or(spec.Policy.Name, "unnamed")
-	s.confinement, s.resources, s.explain = spec.Policy, spec.Resources, task.Explain
+	s := &Session{engine: e, spec: spec, mode: mode, backend: name, caller: or(task.Caller, registry.Model), granted: granted}
+	s.elsewhere, s.policy, s.explain = elsewhere, or(spec.Policy.Name, "unnamed"), task.Explain
 
 	e.mu.Lock()
 	closed := e.closed
@@ -128,20 +127,8 @@ func (e *Engine) Open(ctx context.Context, task Task) (*Session, error) {
 	if closed {
 		return nil, fmt.Errorf("engine: open: %w", ErrClosed)
 	}
-	box, err := backend.Create(ctx, spec)
-	if err != nil {
-		if errors.Is(err, sandbox.ErrPolicy) {
-			err = fmt.Errorf("%w: %w", ErrRefused, err)
-		}
+	if s.place, err = s.newPlace(ctx); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
-	}
-	s.box, s.info = box, box.Info()
-	if elsewhere { // the engine's own environment says nothing there
-		s.env, s.environ = s.info.Env, s.info.Env
-	}
-	s.tools, err = registry.NewRegistry(e.cfg.Tools(box)...)
-	if err != nil {
-		return nil, fmt.Errorf("engine: %w", errors.Join(err, box.Close(ctx)))
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 

@@ -388,11 +388,11 @@ func TestUnsetPolicyIsThatOfTheMode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.policy != want || s.confinement.Unconfined || s.confinement.Name != want {
-			t.Errorf("%s: %+v", mode, s.confinement)
+		if s.policy != want || s.spec.Policy.Unconfined || s.spec.Policy.Name != want {
+			t.Errorf("%s: %+v", mode, s.spec.Policy)
 		}
-		if off := s.confinement.Network == sandbox.NetworkOff; off != (mode == Strict) {
-			t.Errorf("%s: network %q", mode, s.confinement.Network)
+		if off := s.spec.Policy.Network == sandbox.NetworkOff; off != (mode == Strict) {
+			t.Errorf("%s: network %q", mode, s.spec.Policy.Network)
 		}
 	}
 }

@@ -52,11 +52,11 @@ func addEnv(env, set []string) ([]string, error) {
 
 // scriptEnv adds what a run needs to a session's environment. The scratch
 // directory is importable first, then the project, then what the user had.
-func (s *Session) scriptEnv(scratch string, way []string) []string {
-	env := append([]string(nil), s.env...)
+func (p *place) scriptEnv(scratch string, way []string) []string {
+	env := append([]string(nil), p.env...)
 	path := []string{scratch}
-	if s.mode == Project {
-		path = append(path, s.info.WorkDir)
+	if p.session.mode == Project {
+		path = append(path, p.info.WorkDir)
 	}
 	if old := getenv(env, "PYTHONPATH"); old != "" {
 		path = append(path, old)

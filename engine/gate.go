@@ -32,7 +32,7 @@ const maxLedger = 1000
 // Refusals cost nothing; everything that reaches a tool counts, failures
 // included.
 type gate struct {
-	session *Session
+	place   *place
 	run     string
 	granted []string // sorted
 	max     int64
@@ -63,9 +63,9 @@ func (g *gate) handle(ctx context.Context, c rpc.Call) json.RawMessage {
 		return ErrorJSON(fmt.Sprintf("Tool call limit reached (%d). No more tool calls allowed in this execution.", g.max))
 	}
 	start := time.Now()
-	reply := g.session.tools.Dispatch(ctx, registry.Caller{
+	reply := g.place.tools().Dispatch(ctx, registry.Caller{
 		Kind:     registry.Script,
-		Session:  g.session.info.ID,
+		Session:  g.place.info.ID,
 		Run:      g.run,
 		Call:     g.run + "." + strconv.FormatUint(c.ID, 10),
 		Lifetime: g.ctx,
@@ -91,13 +91,13 @@ func (g *gate) take() bool {
 func (g *gate) record(c rpc.Call, took time.Duration, reply json.RawMessage) {
 	call := ToolCall{
 		Tool:        c.Tool,
-		ArgsPreview: clip(g.session.engine.redact(clip(string(c.Args), 400)), 80),
+		ArgsPreview: clip(g.place.session.engine.redact(clip(string(c.Args), 400)), 80),
 		Duration:    seconds(took),
 		OK:          !isFailure(reply),
 	}
 	var said []complaint
-	if s := g.session; !s.confinement.Unconfined && mayComplain(reply, !call.OK) {
-		said = callComplaints(c, reply, s.info.WorkDir)
+	if p := g.place; !p.session.spec.Policy.Unconfined && mayComplain(reply, !call.OK) {
+		said = callComplaints(c, reply, p.info.WorkDir)
 	}
 	g.mu.Lock()
 	if len(g.log) < maxLedger {

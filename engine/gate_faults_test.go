@@ -40,7 +40,7 @@ func TestFault05NoSpellingPassesTheGate(t *testing.T) {
 		}
 	})
 	s := open(t, e, Task{Tools: []string{"read_file"}})
-	g := &gate{session: s, run: "run-1", granted: s.granted, max: 5, ctx: t.Context()}
+	g := &gate{place: s.place, run: "run-1", granted: s.granted, max: 5, ctx: t.Context()}
 	names := []string{
 		"terminal", "Terminal", "TERMINAL", " terminal", "terminal ", "terminal\n", "terminal\x00", "\x00terminal", "terminal\u200b",
 		"\ufeffterminal", "tеrminal", "ｔｅｒｍｉｎａｌ", "te\u0301rminal", "./terminal", "../terminal", "hermes_tools.terminal", "terminal()",
@@ -179,14 +179,14 @@ func TestFault53AnEmptyGrantIsEmpty(t *testing.T) {
 		"one left out": {[]string{"write_file", "read_file", "patch"}, "patch read_file write_file"},
 	} {
 		s := open(t, e, Task{Tools: c.tools})
-		g := &gate{session: s, run: "run-1", granted: s.granted, max: 5, ctx: t.Context()}
+		g := &gate{place: s.place, run: "run-1", granted: s.granted, max: 5, ctx: t.Context()}
 		if got := strings.Join(s.Granted(), " "); got == wrong || got != c.want {
 			t.Errorf("%s: granted %q", what, got)
 		}
 		if got := string(g.handle(over, rpc.Call{Tool: "terminal"})); !strings.Contains(got, "is not available") {
 			t.Errorf("%s: %s", what, got)
 		}
-		if module := s.module(); strings.Contains(module, "def terminal(") {
+		if module := s.place.module(); strings.Contains(module, "def terminal(") {
 			t.Errorf("%s: the module offers it", what)
 		}
 	}

@@ -42,27 +42,27 @@ type probed struct {
 // then CONDA_PREFIX, then each python3 on PATH; strict mode tries each python3
 // on PATH that no activated environment put there.
 //
-// In a box elsewhere the choice is made once a session: looking costs a journey.
-func (s *Session) interpreter(ctx context.Context, named string) (interpreter, error) {
-	if !s.elsewhere || named != "" {
-		return s.choose(ctx, named)
+// In a box elsewhere the choice is made once a place: looking costs a journey.
+func (p *place) interpreter(ctx context.Context, named string) (interpreter, error) {
+	if !p.session.elsewhere || named != "" {
+		return p.choose(ctx, named)
 	}
-	if found := s.chosen.Load(); found != nil {
+	if found := p.chosen.Load(); found != nil {
 		return *found, nil
 	}
-	found, err := s.choose(ctx, named)
+	found, err := p.choose(ctx, named)
 	if err == nil {
-		s.chosen.Store(&found)
+		p.chosen.Store(&found)
 	}
 	return found, err
 }
 
-func (s *Session) choose(ctx context.Context, named string) (interpreter, error) {
-	if named == "" && s.mode == Strict && !s.elsewhere {
-		named = s.engine.cfg.Python
+func (p *place) choose(ctx context.Context, named string) (interpreter, error) {
+	if named == "" && p.session.mode == Strict && !p.session.elsewhere {
+		named = p.session.engine.cfg.Python
 	}
 	if named != "" {
-		found, err := s.lookInterpreter(ctx, named)
+		found, err := p.lookInterpreter(ctx, named)
 		if err != nil {
 			return interpreter{}, fmt.Errorf("%w: %w", ErrNoInterpreter, err)
 		}
@@ -70,27 +70,33 @@ func (s *Session) choose(ctx context.Context, named string) (interpreter, error)
 	}
 
 	var passed []string
-	environ := s.environ
+	environ := p.environ
 	venv, conda := getenv(environ, "VIRTUAL_ENV"), getenv(environ, "CONDA_PREFIX")
-	if s.mode == Project {
+	if p.session.mode == Project {
 		for _, env := range [][2]string{{"VIRTUAL_ENV", venv}, {"CONDA_PREFIX", conda}} {
 			if env[1] == "" {
 				continue
 			}
-			found, err := s.firstUsable(ctx, path.Join(env[1], "bin/python"), path.Join(env[1], "bin/python3"))
+			found, err := p.firstUsable(ctx, path.Join(env[1], "bin/python"), path.Join(env[1], "bin/python3"))
 			if err == nil {
 				return interpreter{path: found, warnings: passed}, nil
+			}
+			if p.lostWith(err) {
+				return interpreter{}, err
 			}
 			passed = append(passed, fmt.Sprintf("%s=%s has no usable Python: %v", env[0], env[1], err))
 		}
 	}
-	for _, dir := range strings.Split(getenv(s.env, "PATH"), ":") {
-		if !path.IsAbs(dir) || s.mode == Strict && s.activated(ctx, dir, venv, conda) {
+	for _, dir := range strings.Split(getenv(p.env, "PATH"), ":") {
+		if !path.IsAbs(dir) || p.session.mode == Strict && p.activated(ctx, dir, venv, conda) {
 			continue
 		}
-		found, err := s.checkInterpreter(ctx, path.Join(dir, "python3"))
+		found, err := p.checkInterpreter(ctx, path.Join(dir, "python3"))
 		if err == nil {
 			return interpreter{path: found, warnings: passed}, nil
+		}
+		if p.lostWith(err) {
+			return interpreter{}, err
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			passed = append(passed, err.Error())
@@ -106,22 +112,22 @@ func (s *Session) choose(ctx context.Context, named string) (interpreter, error)
 
 // lookInterpreter finds an interpreter the user named: a path, or a name to
 // look up on PATH.
-func (s *Session) lookInterpreter(ctx context.Context, named string) (string, error) {
+func (p *place) lookInterpreter(ctx context.Context, named string) (string, error) {
 	switch {
 	case path.IsAbs(named):
-		return s.checkInterpreter(ctx, named)
+		return p.checkInterpreter(ctx, named)
 	case strings.HasPrefix(named, "~/"):
-		return s.checkInterpreter(ctx, path.Join(s.info.Home, named[2:]))
+		return p.checkInterpreter(ctx, path.Join(p.info.Home, named[2:]))
 	case strings.Contains(named, "/"):
-		return s.checkInterpreter(ctx, path.Join(s.info.WorkDir, named))
+		return p.checkInterpreter(ctx, path.Join(p.info.WorkDir, named))
 	}
 	var names []string
-	for _, dir := range strings.Split(getenv(s.env, "PATH"), ":") {
+	for _, dir := range strings.Split(getenv(p.env, "PATH"), ":") {
 		if path.IsAbs(dir) {
 			names = append(names, path.Join(dir, named))
 		}
 	}
-	found, err := s.firstUsable(ctx, names...)
+	found, err := p.firstUsable(ctx, names...)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s is not on PATH", named)
 	}
@@ -130,11 +136,11 @@ func (s *Session) lookInterpreter(ctx context.Context, named string) (string, er
 
 // firstUsable returns the first usable interpreter; a broken one before it
 // ends the search, as does the absence of all.
-func (s *Session) firstUsable(ctx context.Context, names ...string) (string, error) {
+func (p *place) firstUsable(ctx context.Context, names ...string) (string, error) {
 	err := fs.ErrNotExist
 	for _, name := range names {
 		var found string
-		if found, err = s.checkInterpreter(ctx, name); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		if found, err = p.checkInterpreter(ctx, name); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return found, err
 		}
 	}
@@ -143,20 +149,20 @@ func (s *Session) firstUsable(ctx context.Context, names ...string) (string, err
 
 // activated tells whether a PATH directory was put there by an environment the
 // user activated.
-func (s *Session) activated(ctx context.Context, dir, venv, conda string) bool {
+func (p *place) activated(ctx context.Context, dir, venv, conda string) bool {
 	root := path.Dir(path.Clean(dir))
 	if root == path.Clean(venv) || root == path.Clean(conda) {
 		return true
 	}
-	_, err := s.box.Files().Stat(ctx, path.Join(root, "pyvenv.cfg"))
+	_, err := p.box.Files().Stat(ctx, path.Join(root, "pyvenv.cfg"))
 	return err == nil
 }
 
 // checkInterpreter returns the interpreter behind name if it is a Python of at
 // least 3.8. Most of the time the name of the real file says the version
 // (python3.11); only a shim or an unusual name is asked by running it.
-func (s *Session) checkInterpreter(ctx context.Context, name string) (string, error) {
-	files := s.box.Files()
+func (p *place) checkInterpreter(ctx context.Context, name string) (string, error) {
+	files := p.box.Files()
 	real, err := files.Resolve(ctx, name)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
@@ -171,9 +177,9 @@ func (s *Session) checkInterpreter(ctx context.Context, name string) (string, er
 		return "", fmt.Errorf("%s is not executable: %w", name, fs.ErrPermission)
 	}
 	found, minor := name, 0
-	if m, ok := minorOf(path.Base(real)); ok && !s.isText(ctx, real) {
+	if m, ok := minorOf(path.Base(real)); ok && !p.isText(ctx, real) {
 		minor = m
-	} else if found, minor, err = s.probe(ctx, name, real, info); err != nil {
+	} else if found, minor, err = p.probe(ctx, name, real, info); err != nil {
 		return "", err
 	}
 	if minor < minMinor {
@@ -194,8 +200,8 @@ func minorOf(base string) (int, bool) {
 
 // isText tells whether a program is a script, as the shims of pyenv and asdf
 // are.
-func (s *Session) isText(ctx context.Context, name string) bool {
-	f, err := s.box.Files().Open(ctx, name)
+func (p *place) isText(ctx context.Context, name string) bool {
+	f, err := p.box.Files().Open(ctx, name)
 	if err != nil {
 		return true // let probe find out
 	}
@@ -210,19 +216,19 @@ const probeTimeout = 10 * time.Second
 
 // probe asks a program which Python it is. A shim's answer depends on the
 // directory, so the directory is part of the key.
-func (s *Session) probe(ctx context.Context, name, real string, info fs.FileInfo) (string, int, error) {
-	environ := s.environ
-	key := strings.Join([]string{s.backend, s.image, name, real, info.ModTime().String(), s.info.WorkDir,
+func (p *place) probe(ctx context.Context, name, real string, info fs.FileInfo) (string, int, error) {
+	environ := p.environ
+	key := strings.Join([]string{p.session.backend, p.session.spec.Image, name, real, info.ModTime().String(), p.info.WorkDir,
 		getenv(environ, "PYENV_VERSION"), getenv(environ, "ASDF_PYTHON_VERSION")}, "\x00")
-	cache := &s.engine.interpreters
+	cache := &p.session.engine.interpreters
 	cache.mu.Lock()
-	p, ok := cache.found[key]
+	known, ok := cache.found[key]
 	cache.mu.Unlock()
 	if ok {
-		return p.path, p.minor, nil
+		return known.path, known.minor, nil
 	}
 
-	env := append([]string(nil), s.env...)
+	env := append([]string(nil), p.env...)
 	for _, v := range []string{"PYENV_VERSION", "ASDF_PYTHON_VERSION"} {
 		if value := getenv(environ, v); value != "" {
 			env = setenv(env, v, value)
@@ -231,7 +237,7 @@ func (s *Session) probe(ctx context.Context, name, real string, info fs.FileInfo
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("no answer within %s", probeTimeout))
 	defer cancel()
 	var out, errOut bytes.Buffer
-	proc, err := s.box.Start(ctx, sandbox.Cmd{
+	proc, err := p.box.Start(ctx, sandbox.Cmd{
 		Args: []string{name, "-I", "-S", "-c", "import sys, json; print(json.dumps([sys.version_info[0], sys.version_info[1], sys.executable]))"},
 		Env:  env, Stdout: &boundedBuffer{&out}, Stderr: &boundedBuffer{&errOut}, Grace: time.Second,
 	})
@@ -260,7 +266,7 @@ func (s *Session) probe(ctx context.Context, name, real string, info fs.FileInfo
 	}
 	// Only a shim is replaced: a venv's python must be started by its own name
 	// to find its packages.
-	if executable == "" || !s.isText(ctx, real) {
+	if executable == "" || !p.isText(ctx, real) {
 		executable = name
 	}
 	cache.mu.Lock()

@@ -83,7 +83,7 @@ func inFakeTime(p program, setup change, check func(t *testing.T, r Result, took
 				}
 			})
 			s := open(t, e, task)
-			f, err := s.box.Files().Create(t.Context(), "/work/python3.11", sandbox.CreateOptions{Perm: 0o755})
+			f, err := s.place.box.Files().Create(t.Context(), "/work/python3.11", sandbox.CreateOptions{Perm: 0o755})
 			if err == nil {
 				err = f.Commit()
 			}

@@ -267,7 +267,7 @@ func interpreterProbe(t *testing.T) {
 			return sandbox.Exit{}
 		}}
 		s := open(t, newEngine(t, func(c *Config) { c.Backends = map[string]sandbox.Backend{"local": fake} }), Task{WorkDir: "/work"})
-		f, err := s.box.Files().Create(t.Context(), "/work/py", sandbox.CreateOptions{Perm: 0o755})
+		f, err := s.place.box.Files().Create(t.Context(), "/work/py", sandbox.CreateOptions{Perm: 0o755})
 		if err == nil {
 			err = f.Commit()
 		}

@@ -177,7 +177,7 @@ func resultRows() []row {
 				c.Backends, c.Python, c.Mode = map[string]sandbox.Backend{"local": fake}, "/work/python3.11", Strict
 			})
 			s := open(t, e, Task{WorkDir: "/work"})
-			f, err := s.box.Files().Create(t.Context(), "/work/python3.11", sandbox.CreateOptions{Perm: 0o755})
+			f, err := s.place.box.Files().Create(t.Context(), "/work/python3.11", sandbox.CreateOptions{Perm: 0o755})
 			if err != nil || f.Commit() != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hermes-exec/hermes-exec/output"
@@ -51,10 +52,8 @@ func (s *Session) Run(ctx context.Context, script Script) (Result, error) {
 		r.Status, r.Error = Failed, err.Error()
 	}
 	r.DurationSeconds = seconds(time.Since(start))
-	r.Backend, r.Mode, r.Policy, r.Rung = s.backend, s.mode, s.policy, s.info.Rung
-	r.Enforcement = map[string]string{}
-	for _, c := range s.info.Enforcement {
-		r.Enforcement[string(c.Clause)] = string(c.State)
+	if r.Enforcement == nil { // there was no place for it
+		s.current().describe(&r)
 	}
 	r.Warnings = append(s.Warnings(), r.Warnings...)
 	r.Error = s.engine.redact(r.Error)
@@ -86,38 +85,34 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	defer cancel(errRunOver)
 	started := false
 	defer func() { // stopped before the script began: that is no failure of ours
-		if cause := context.Cause(stopped); err != nil && !started && cause != nil {
+		cause := or(context.Cause(stopped), context.Cause(s.ctx)) // the second may not have reached the first yet
+		if err != nil && !started && cause != nil {
 			r.stop(cause, limits.Timeout)
 			err = nil
 		}
 	}()
 
-	python, err := s.interpreter(ctx, script.Interpreter)
-	if err != nil {
-		return r, err
-	}
-	r.Interpreter, r.Warnings = python.path, python.warnings
-
 	run := "run-" + strconv.FormatInt(s.runs.Add(1), 10)
-	st, err := newStage(ctx, s.box, run, s.module(), script.Code)
+	p, st, err := s.prepare(ctx, script, run, &r)
 	if err != nil {
 		return r, err
 	}
+	remove := sync.OnceValue(func() error { return st.remove(ctx) })
 	defer func() {
-		if e := st.remove(ctx); e != nil {
+		if e := remove(); e != nil && !p.isLost() {
 			r.Warnings = append(r.Warnings, "scratch directory not removed: "+e.Error())
 		}
 	}()
 
-	dir := s.info.WorkDir
+	dir := p.info.WorkDir
 	if s.mode == Strict {
 		dir = st.dir
 	}
 	g := &gate{
-		session: s, run: run, granted: s.granted, max: int64(limits.MaxToolCalls), ctx: ctx, onCall: script.OnCall,
+		place: p, run: run, granted: s.granted, max: int64(limits.MaxToolCalls), ctx: ctx, onCall: script.OnCall,
 		cwd: dir, scratch: st.dir, timeout: limits.Timeout, deadline: time.Now().Add(limits.Timeout),
 	}
-	server, way, err := s.serve(ctx, g, limits.Frame, st.dir)
+	server, way, err := p.serve(ctx, g, limits.Frame, st.dir)
 	if err != nil {
 		return r, err
 	}
@@ -132,15 +127,15 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	began := time.Now()
 	clock := time.AfterFunc(time.Until(g.deadline), func() { interrupt(errTimeout) })
 	defer clock.Stop()
-	proc, err := s.box.Start(ctx, sandbox.Cmd{
-		Args:   append([]string{python.path, st.script()}, script.Args...),
+	proc, err := p.box.Start(ctx, sandbox.Cmd{
+		Args:   append([]string{r.Interpreter, st.script()}, script.Args...),
 		Dir:    dir,
-		Env:    s.scriptEnv(st.dir, way),
+		Env:    p.scriptEnv(st.dir, way),
 		Stdout: stdout, Stderr: stderr,
 		Grace: limits.Grace,
 	})
 	if err != nil {
-		return r, fmt.Errorf("run: start %s: %w", python.path, err)
+		return r, fmt.Errorf("run: start %s: %w", r.Interpreter, err)
 	}
 	started = true
 	if script.OnHeartbeat != nil {
@@ -155,8 +150,10 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 		server.Close()
 	}()
 	exit, err := proc.Wait()
+	audited := p.audit(ctx, began)
 	<-refused
 	cancel(errRunOver)
+	go remove() // what follows takes its time too
 
 	r.ToolCallsMade, r.ToolCalls = int(g.made.Load()), g.ledger()
 	r.StdoutBytes, r.StderrBytes = stdout.window.Total(), stderr.window.Total()
@@ -164,10 +161,11 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	errText, errCut := stderr.finish()
 	r.Truncated = outCut || errCut
 	r.StdoutLost, r.StderrLost = stdout.lost, stderr.lost
-	s.audit(ctx, began, &r)
+	audited(&r)
 	if err != nil {
 		// What the script printed survives the loss of its supervisor.
 		r.Output, r.Stderr = out, errText
+		p.lostWith(err) // so that the next run knows
 		return r, fmt.Errorf("run: %w", err)
 	}
 	r.Usage = Usage{
@@ -180,19 +178,50 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	r.Limit = exit.Limit
 	r.settle(exit, cause, limits.Timeout, out, errText)
 	said := g.complaints()
-	if r.Status != Success && !s.confinement.Unconfined {
+	if r.Status != Success && !s.spec.Policy.Unconfined {
 		said = append(complaints(errText, dir), said...)
 	}
-	r.Denials = s.denials(ctx, said)
+	r.Denials = p.denials(ctx, said)
 	return r, nil
+}
+
+// prepare chooses the place and the interpreter of a run, and stages it. A place
+// that turns out to have been lost unnoticed gives way to a new one: nothing of
+// the script has begun.
+func (s *Session) prepare(ctx context.Context, script Script, run string, r *Result) (p *place, st *stage, err error) {
+	var news []string
+	for range 2 {
+		if p, err = s.take(ctx); err != nil {
+			return nil, nil, err
+		}
+		p.describe(r)
+		news = append(news, p.tell()...)
+		var stageErr error
+		var staged sync.WaitGroup
+		staged.Go(func() { st, stageErr = newStage(ctx, p.box, run, p.module(), script.Code) })
+		var python interpreter
+		python, err = p.interpreter(ctx, script.Interpreter)
+		r.Interpreter, r.Warnings = python.path, append(news, python.warnings...)
+		staged.Wait()
+		if err != nil && stageErr == nil {
+			stageErr = st.remove(ctx) // nothing to tell, next to the other
+		}
+		if err == nil {
+			err = stageErr
+		}
+		if err == nil || !p.lostWith(err) {
+			break
+		}
+	}
+	return p, st, err
 }
 
 // serve answers the run's calls: on a socket, or where the box can have none, in
 // a directory of scratch. way is what tells the script.
-func (s *Session) serve(ctx context.Context, g *gate, frame int, scratch string) (server *rpc.Server, way []string, err error) {
-	token := rpc.NewToken()
+func (p *place) serve(ctx context.Context, g *gate, frame int, scratch string) (server *rpc.Server, way []string, err error) {
+	token, log := rpc.NewToken(), p.session.engine.cfg.Log
 	server, err = rpc.NewServer(rpc.Config{
-		Token: token, Handler: g.handle, MaxFrame: frame, PeerUID: s.info.UID, Log: s.engine.cfg.Log,
+		Token: token, Handler: g.handle, MaxFrame: frame, PeerUID: p.info.UID, Log: log,
 		Bulky: func(tool string) bool { return tool == "read_file" || tool == "search_files" }, // long and at once
 	})
 	if err != nil {
@@ -202,14 +231,14 @@ func (s *Session) serve(ctx context.Context, g *gate, frame int, scratch string)
 		go func() {
 			// With the run's end what it serves on is closed under it.
 			if err := serve(); err != nil && ctx.Err() == nil {
-				s.engine.cfg.Log.Warn("tool calls are no longer served", "run", g.run, "error", err)
+				log.Warn("tool calls are no longer served", "run", g.run, "error", err)
 			}
 		}()
 	}
-	l, socket, err := s.box.Listen(ctx)
+	l, socket, err := p.box.Listen(ctx)
 	switch {
 	case errors.Is(err, sandbox.ErrUnsupported):
-		dir := callDir{files: s.box.Files(), name: path.Join(scratch, "calls")}
+		dir := callDir{files: p.box.Files(), name: path.Join(scratch, "calls")}
 		if err := dir.files.Mkdir(ctx, dir.name, 0o700); err != nil {
 			return nil, nil, errors.Join(fmt.Errorf("run: directory of tool calls: %w", err), server.Close())
 		}
@@ -254,18 +283,6 @@ func checkCode(code string, limit int) error {
 		return fmt.Errorf("run: the script has a NUL byte at %d (line %d): Python cannot read it", i, 1+strings.Count(code[:i], "\n"))
 	}
 	return nil
-}
-
-// module is the session's hermes_tools.py, made once.
-func (s *Session) module() string {
-	s.moduleOnce.Do(func() {
-		source := rpc.ClientSource
-		if s.elsewhere && s.info.Guest == "" { // it may have no sockets
-			source = rpc.PollClientSource
-		}
-		s.moduleText = module(source(), s.tools, s.granted)
-	})
-	return s.moduleText
 }
 
 func (e *Engine) redact(text string) string {

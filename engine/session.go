@@ -16,43 +16,37 @@ import (
 
 // Session is one task: one sandbox, one set of tools bound to it. Several runs
 // and calls may be under way at once. All methods are safe for concurrent use.
+//
+// A sandbox that is lost (sandbox.Losable: a container that somebody removes, a
+// connection that drops) fails what is under way in it, which is never begun
+// again; the next Run or Call has a new sandbox, made as the first was. The
+// first Result after that has a warning that says what is gone.
 type Session struct {
 	engine  *Engine
-	box     sandbox.Sandbox
-	info    sandbox.Info
-	tools   *registry.Registry
+	spec    sandbox.Spec // of its boxes
 	backend string
 	mode    Mode
 	policy  string
 	caller  registry.CallerKind
 	granted []string // what scripts may call, sorted
-	env     []string // the scrubbed environment
-	environ []string // what it was made from: says which interpreter the user has chosen
 
-	elsewhere bool   // the box does not see this machine
-	image     string // what the task asked for
-	chosen    atomic.Pointer[interpreter]
-
-	warnings []string
-
-	confinement sandbox.Policy
-	resources   sandbox.Resources
-	explain     func(name string) string // may be nil
+	elsewhere bool // the box does not see this machine
+	warnings  []string
+	explain   func(name string) string // may be nil
 
 	ctx    context.Context // the session's lifetime
 	cancel context.CancelCauseFunc
 	runs   atomic.Int64
 
-	moduleOnce sync.Once
-	moduleText string
-
-	mu     sync.Mutex
-	closed bool
-	busy   sync.WaitGroup // runs and calls under way
+	mu       sync.Mutex
+	closed   bool
+	place    *place
+	renewing *renewal       // nil when none is under way
+	busy     sync.WaitGroup // runs, calls and renewals under way
 }
 
-// Info describes the session's sandbox.
-func (s *Session) Info() sandbox.Info { return s.info }
+// Info describes the session's sandbox, as long as it is not replaced.
+func (s *Session) Info() sandbox.Info { return s.current().info }
 
 // Granted names the tools scripts of this session may call, sorted.
 func (s *Session) Granted() []string { return append([]string(nil), s.granted...) }
@@ -61,8 +55,9 @@ func (s *Session) Granted() []string { return append([]string(nil), s.granted...
 // unconfined, for one. Every Result repeats them.
 func (s *Session) Warnings() []string { return append([]string(nil), s.warnings...) }
 
-// Tools is the session's set of tools, bound to its sandbox.
-func (s *Session) Tools() *registry.Registry { return s.tools }
+// Tools is the session's set of tools, bound to the sandbox it has now: unlike
+// Call, they do not follow it to another.
+func (s *Session) Tools() *registry.Registry { return s.current().tools() }
 
 // Call calls one tool of the session on behalf of the task's caller and always
 // answers with JSON; a failure is {"error": …}.
@@ -72,9 +67,13 @@ func (s *Session) Call(ctx context.Context, c rpc.Call) json.RawMessage {
 		return ErrorJSON(err.Error())
 	}
 	defer done()
-	return s.tools.Dispatch(ctx, registry.Caller{
+	p, err := s.take(ctx)
+	if err != nil {
+		return ErrorJSON(s.engine.redact(err.Error()))
+	}
+	return p.tools().Dispatch(ctx, registry.Caller{
 		Kind:     s.caller,
-		Session:  s.info.ID,
+		Session:  p.info.ID,
 		Call:     strconv.FormatUint(c.ID, 10),
 		Lifetime: s.ctx,
 	}, c.Tool, c.Args)
@@ -98,17 +97,18 @@ func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closed
 	s.closed = true
+	p := s.place
 	s.mu.Unlock()
 	if !first {
 		return nil
 	}
 	s.cancel(fmt.Errorf("session: %w", ErrClosed))
-	err := s.box.Close(ctx)
+	err := p.box.Close(ctx)
 	s.busy.Wait()
 	s.engine.mu.Lock()
 	delete(s.engine.sessions, s)
 	s.engine.mu.Unlock()
-	if err != nil && !errors.Is(err, sandbox.ErrClosed) {
+	if err != nil && !errors.Is(err, sandbox.ErrClosed) && !(p.isLost() && isGone(err)) {
 		return fmt.Errorf("session: %w", err)
 	}
 	return nil

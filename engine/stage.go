@@ -61,16 +61,26 @@ func (st *stage) remove(ctx context.Context) error {
 	return err
 }
 
-// module is hermes_tools.py for a set of granted tools: client, and the tools'
-// functions.
-func module(client string, tools *registry.Registry, granted []string) string {
+// module is hermes_tools.py for a set of granted tools: the client, which may be
+// the one that polls, and the tools' functions. Each is made once.
+func (e *Engine) module(poll bool, granted []string) string {
+	key := fmt.Sprint(poll, granted)
+	if text, ok := e.modules.Load(key); ok {
+		return text.(string)
+	}
+	client := rpc.ClientSource
+	if poll {
+		client = rpc.PollClientSource
+	}
 	var declared []registry.Tool
 	for _, name := range granted {
-		if t, ok := tools.Get(name); ok {
+		if t, ok := e.declared.Get(name); ok {
 			declared = append(declared, t)
 		}
 	}
-	return registry.PythonModule(client, declared)
+	text := registry.PythonModule(client(), declared)
+	e.modules.Store(key, text)
+	return text
 }
 
 // Stub is the hermes_tools.py that scripts with this grant import. nil means
@@ -80,5 +90,5 @@ func (e *Engine) Stub(tools []string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("engine: %w", err)
 	}
-	return module(rpc.ClientSource(), e.declared, granted), nil
+	return e.module(false, granted), nil
 }

@@ -42,15 +42,16 @@ type holding struct {
 }
 
 func (g *gate) surroundings() json.RawMessage {
-	s, p := g.session, g.session.confinement
+	s := g.place.session
+	p, resources := s.spec.Policy, s.spec.Resources
 	a := surroundings{
-		Mode: s.mode, Policy: s.policy, Rung: s.info.Rung, Cwd: g.cwd, Scratch: g.scratch,
+		Mode: s.mode, Policy: s.policy, Rung: g.place.info.Rung, Cwd: g.cwd, Scratch: g.scratch,
 		Network: "off",
 		Limits: surroundingLimits{
 			TimeoutSeconds: g.timeout.Seconds(),
 			SecondsLeft:    math.Round(max(0, time.Until(g.deadline).Seconds())*1000) / 1000,
 			MaxToolCalls:   g.max,
-			Memory:         known(s.resources.Memory), PIDs: known(s.resources.PIDs), CPU: known(s.resources.CPU), Disk: known(s.resources.Disk),
+			Memory:         known(resources.Memory), PIDs: known(resources.PIDs), CPU: known(resources.CPU), Disk: known(resources.Disk),
 		},
 		CallsLeft:   max(0, g.max-g.made.Load()),
 		Enforcement: map[sandbox.ClauseName]holding{},
@@ -63,7 +64,7 @@ func (g *gate) surroundings() json.RawMessage {
 	if p.Unconfined {
 		a.Network, a.Readable, a.Writable = string(sandbox.NetworkHost), []string{"/"}, []string{"/"}
 	}
-	for _, c := range s.info.Enforcement {
+	for _, c := range g.place.info.Enforcement {
 		a.Enforcement[c.Clause] = holding{c.State, c.Mechanism}
 	}
 	return marshal(a)

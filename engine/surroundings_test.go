@@ -80,7 +80,7 @@ func TestSurroundingsOfAPolicy(t *testing.T) {
 		},
 		Resources: sandbox.Resources{CPU: 1.5, Memory: 1 << 30, Disk: 1 << 20, PIDs: 64},
 	})
-	g := &gate{session: s, max: 50, cwd: "/w", scratch: "/s/run-1", timeout: 90 * time.Second, deadline: time.Now().Add(-time.Hour)}
+	g := &gate{place: s.place, max: 50, cwd: "/w", scratch: "/s/run-1", timeout: 90 * time.Second, deadline: time.Now().Add(-time.Hour)}
 	got := string(g.handle(t.Context(), rpc.Call{ID: 1, Tool: rpc.SandboxCall, Args: json.RawMessage(`{"x":1}`)}))
 	want := `{"mode":"project","policy":"mine","rung":"landlock","cwd":"/w","scratch":"/s/run-1","network":"off",` +
 		`"limits":{"timeout_seconds":90,"seconds_left":0,"max_tool_calls":50,"memory":1073741824,"pids":64,"cpu":1.5,"disk":1048576},` +
@@ -89,7 +89,7 @@ func TestSurroundingsOfAPolicy(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	s = open(t, e, Task{Policy: &sandbox.Policy{}})
-	if got := string((&gate{session: s}).surroundings()); !strings.HasSuffix(got, `"readable":[],"writable":[]}`) {
+	if got := string((&gate{place: s.place}).surroundings()); !strings.HasSuffix(got, `"readable":[],"writable":[]}`) {
 		t.Errorf("nothing is allowed: %s", got)
 	}
 	if strings.Contains(got, ".env") {
@@ -106,7 +106,7 @@ func TestSandboxCallIsNoTool(t *testing.T) {
 		}
 	}
 	s := open(t, newEngine(t, nil), Task{})
-	g := &gate{session: s, run: "run-1", granted: s.granted, max: 5, ctx: t.Context()}
+	g := &gate{place: s.place, run: "run-1", granted: s.granted, max: 5, ctx: t.Context()}
 	for _, name := range []string{"sandbox", "_Sandbox", "_sandbox ", "__sandbox", "_sandbox\x00", "hermes_tools._sandbox"} {
 		if got := string(g.handle(t.Context(), rpc.Call{Tool: name})); !strings.Contains(got, "is not available in execute_code") {
 			t.Errorf("%q: %s", name, got)
