@@ -68,7 +68,8 @@ type Session struct {
 	setup Setup
 	done  chan struct{} // closed when the guest has ended
 
-	founded bool // Found was called
+	founded bool     // Found was called
+	scratch *os.File // a directory of the box's private file system, or nil
 
 	mu sync.Mutex // one order, with its answer, at a time
 }
@@ -187,7 +188,8 @@ func spawnSession(program string, c Confinement, theirs *os.File) (*os.Process, 
 func (s *Session) greet(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })
 	_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
-	answer, _, err := s.receive()
+	answer, scratch, err := s.receive()
+	s.scratch = scratch
 	if !stop() {
 		return context.Cause(ctx)
 	}
@@ -210,6 +212,16 @@ func (s *Session) greet(ctx context.Context) error {
 
 // Setup is what the guest has made of itself.
 func (s *Session) Setup() Setup { return s.setup }
+
+// Full reports whether the box's private file system, which has scratch and
+// /tmp, has no room left. One without namespaces has none.
+func (s *Session) Full() bool {
+	if s.scratch == nil {
+		return false
+	}
+	var st unix.Statfs_t
+	return unix.Fstatfs(int(s.scratch.Fd()), &st) == nil && (st.Bavail == 0 || st.Ffree == 0)
+}
 
 // Done is closed when the guest has ended, and everything in its box with it.
 func (s *Session) Done() <-chan struct{} { return s.done }
@@ -381,6 +393,9 @@ func (s *Session) Kill() { _ = s.proc.Kill() }
 // still runs in the box.
 func (s *Session) Close() error {
 	err := s.conn.Close()
+	if s.scratch != nil {
+		s.scratch.Close()
+	}
 	select {
 	case <-s.done:
 	case <-time.After(2 * resist):

@@ -151,19 +151,36 @@ func (b *Backend) limitFindings() (findings []sandbox.Finding) {
 	return findings
 }
 
-// groupMeter measures a command by its box's groups.
-type groupMeter struct{ mark *cgroup.Mark }
+// boxMeter measures a command by its box's groups, if it has any, and by the
+// room in its private file system.
+type boxMeter struct {
+	mark *cgroup.Mark
+	full func() bool
+}
 
 func (in *confined) meter() meter {
-	if in.bounds.group == nil {
-		return nil
+	m := boxMeter{full: in.session.Full}
+	if in.bounds.group != nil {
+		m.mark = in.bounds.group.Mark()
 	}
-	return groupMeter{in.bounds.group.Mark()}
+	return m
 }
 
-func (m groupMeter) read() (int64, sandbox.Limit) {
-	usage, limit := m.mark.Since()
-	return usage.Memory, limit
+// read is called when the command has ended. What it could write no more to is
+// full then, unless it has made room by itself.
+func (m boxMeter) read() (peak int64, limit sandbox.Limit) {
+	if m.mark != nil {
+		usage, hit := m.mark.Since()
+		peak, limit = usage.Memory, hit
+	}
+	if limit == "" && m.full() {
+		limit = sandbox.LimitDisk
+	}
+	return peak, limit
 }
 
-func (m groupMeter) stop() { m.mark.End() }
+func (m boxMeter) stop() {
+	if m.mark != nil {
+		m.mark.End()
+	}
+}

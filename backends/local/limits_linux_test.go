@@ -138,6 +138,33 @@ except BlockingIOError: raise SystemExit(f"{n} forks")
 	}
 }
 
+func TestDiskLimitOfABox(t *testing.T) {
+	box, err := limited(t, sandbox.Resources{Disk: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close(context.Background())
+	if box.Info().Rung != sandbox.RungNamespaces {
+		t.Skip("only a box in namespaces has a file system of its own")
+	}
+	for _, c := range []struct {
+		script string
+		code   int
+		limit  sandbox.Limit
+	}{
+		{"head -c 4M /dev/zero >/tmp/fits", 0, ""},
+		{"exit 3", 3, ""},
+		{"head -c 16M /dev/zero >/tmp/big", 1, sandbox.LimitDisk},
+		{"head -c 16M /dev/zero >/tmp/big; rm /tmp/big; exit 3", 3, ""}, // it made room, and failed for its own reasons
+		{"rm -r /tmp/*; i=0; while true >/tmp/$i; do i=$((i+1)); done 2>/dev/null; exit 4", 4, sandbox.LimitDisk},
+		{"find /tmp -type f -delete; head -c 4M /dev/zero >$PWD/elsewhere", 0, ""},
+	} {
+		if out, exit := in(t, box, "sh", "-c", c.script); exit.Code != c.code || exit.Limit != c.limit {
+			t.Errorf("%s: %q %+v, want code %d, limit %q", c.script, out, exit, c.code, c.limit)
+		}
+	}
+}
+
 // A fork bomb that also eats memory and processor time is ended at once.
 func TestLimitsDoNotStandInTheWayOfTheKill(t *testing.T) {
 	needs(t, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitCPU)

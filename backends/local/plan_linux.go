@@ -320,14 +320,16 @@ func hostSockets() []string {
 // socketNames reads the kernel's table of sockets. One of a relative name cannot
 // be told where it is.
 func socketNames(table io.Reader) (names []string) {
-	in := bufio.NewReaderSize(table, 64<<10)
+	in, seen := bufio.NewReaderSize(table, 64<<10), map[string]bool{} // each of its connections has a socket's name
 	for {
 		line, err := in.ReadString('\n')
 		if at := strings.Index(line, " /"); at >= 0 {
 			name := filepath.Clean(strings.TrimSuffix(line[at+1:], "\n"))
-			if st, err := os.Lstat(name); err == nil && st.Mode()&fs.ModeSocket != 0 {
+			var st unix.Stat_t
+			if !seen[name] && unix.Lstat(name, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK {
 				names = append(names, name)
 			}
+			seen[name] = true
 		}
 		if err != nil {
 			return names
