@@ -9,7 +9,7 @@ import time
 
 from hermes_tools import megabyte, noop, read_file, terminal, write_file
 
-echo, directory = sys.argv[1:]
+echo, directory, turns = sys.argv[1:]
 sock = socket.socket(socket.AF_UNIX)
 sock.connect(echo)
 line = json.dumps({"id": 1, "token": "t" * 43, "tool": "noop", "args": {}}).encode() + b"\n"
@@ -48,7 +48,7 @@ WORK = {
     "loads": (lambda: json.loads(MEGABYTE), 3),
 }
 times = {name: [] for name in WORK}
-for turn in range(21):
+for turn in range(int(turns) + 1):
     for name, (work, repeat) in WORK.items():
         for _ in range(repeat):
             start = time.perf_counter()

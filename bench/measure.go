@@ -25,7 +25,7 @@ import (
 
 // Options of a measurement.
 type Options struct {
-	Rounds int    // of the process-starting rows; 0 means 40
+	Rounds int    // of the process-starting rows, the others in proportion; 0 means 40
 	Binary string // hermes-exec, for the CLI's own start and as guest; "" leaves the rows out
 
 	DockerHost, DockerImage string // of the rows about docker; "" leaves them out
@@ -102,7 +102,7 @@ func Measure(opt Options) (python string, rows []Row, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	calls, err := measureCalls(s, dir)
+	calls, err := measureCalls(opt, s, dir)
 	if err != nil {
 		return "", nil, err
 	}
@@ -110,7 +110,7 @@ func Measure(opt Options) (python string, rows []Row, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	files, err := measureTools(s, dir)
+	files, err := measureTools(opt, s, dir)
 	if err != nil {
 		return "", nil, err
 	}
@@ -148,7 +148,7 @@ var callsScript string
 
 // measureCalls times tool calls inside one script, in turns with a raw socket
 // ping-pong of the same size and with bash.
-func measureCalls(s *engine.Session, dir string) ([]Row, error) {
+func measureCalls(opt Options, s *engine.Session, dir string) ([]Row, error) {
 	l, err := net.Listen("unix", filepath.Join(dir, "echo.sock"))
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func measureCalls(s *engine.Session, dir string) ([]Row, error) {
 	if err := os.WriteFile(filepath.Join(dir, "small.txt"), bytes.Repeat([]byte("a line of text\n"), 100), 0o600); err != nil {
 		return nil, err
 	}
-	r, err := s.Run(context.Background(), engine.Script{Code: callsScript, Args: []string{l.Addr().String(), dir}})
+	r, err := s.Run(context.Background(), engine.Script{Code: callsScript, Args: []string{l.Addr().String(), dir, strconv.Itoa(max(1, opt.Rounds/2))}})
 	if err := outcome(r, err); err != nil {
 		return nil, err
 	}

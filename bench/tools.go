@@ -18,7 +18,7 @@ import (
 
 // measureTools times the file tools on large inputs, called as a script would
 // but without the wire; search in turns with ripgrep, its start included.
-func measureTools(s *engine.Session, dir string) ([]Row, error) {
+func measureTools(opt Options, s *engine.Session, dir string) ([]Row, error) {
 	big := filepath.Join(dir, "megabyte.txt")
 	if err := os.WriteFile(big, bytes.Repeat([]byte("a line of sixty-four bytes, as long as many lines of source are\n"), 1<<14), 0o600); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func measureTools(s *engine.Session, dir string) ([]Row, error) {
 		}
 	}
 	read := call("read_file", map[string]any{"path": big, "limit": 0})
-	for range 20 {
+	for range max(1, opt.Rounds/2) {
 		if err := t.time("read", read); err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func measureTools(s *engine.Session, dir string) ([]Row, error) {
 			"old_string": "func handler1999(w http.ResponseWriter, r *http.Request) {\n\tvalue := compute(13993, r.URL.Path)\n\tif value > 11 {\n\t\tlog.Print(\"large: %d\", value)",
 			"new_string": "func handler1999(w http.ResponseWriter, r *http.Request) {\n\tvalue := compute(13993, r.URL.Path)\n\tif value > 12 {\n\t\tlog.Print(\"large: %d\", value)"}),
 	}
-	for range 15 {
+	for range max(1, opt.Rounds*3/8) {
 		for _, name := range []string{"exact", "fuzzy"} {
 			if err := os.WriteFile(target, source, 0o600); err != nil {
 				return nil, err
@@ -64,7 +64,7 @@ func measureTools(s *engine.Session, dir string) ([]Row, error) {
 		bounded("patch of 10,000 lines, exact", median(t["exact"]), 10),
 		bounded("patch of 10,000 lines, fuzzy", median(t["fuzzy"]), 100),
 	}
-	search, err := measureSearch(dir)
+	search, err := measureSearch(opt, dir)
 	return append(rows, search...), err
 }
 
@@ -81,7 +81,7 @@ func handlers(n int) []byte {
 }
 
 // measureSearch searches a tree of 10,000 files natively and with ripgrep.
-func measureSearch(dir string) ([]Row, error) {
+func measureSearch(opt Options, dir string) ([]Row, error) {
 	if _, err := exec.LookPath("rg"); err != nil {
 		return nil, nil // no baseline, no row
 	}
@@ -129,7 +129,7 @@ func measureSearch(dir string) ([]Row, error) {
 			return err
 		}
 		t := series{}
-		for range 9 {
+		for range min(9, opt.Rounds) {
 			if err := errors.Join(t.time("own", own), t.time("rg", rg)); err != nil {
 				return nil, err
 			}

@@ -114,9 +114,11 @@ print("no end")
 // child that never runs a program.
 func attackStopped(t *testing.T, bin string) {
 	for _, policy := range []string{"workspace", "sealed", "open"} {
-		g := newGround(t, bin)
-		start := time.Now()
-		o := g.run(policy, `
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel() // each waits for the grace
+			g := newGround(t, bin)
+			start := time.Now()
+			o := g.run(policy, `
 import ctypes, os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if os.fork() == 0:
@@ -128,13 +130,14 @@ print("up", flush=True)
 os.kill(os.getpid(), signal.SIGSTOP)
 time.sleep(600)
 `, "--timeout", "500ms")
-		o.want(t, "timeout", "up")
-		if took := time.Since(start); took > 10*time.Second { // a half and the grace of 5
-			t.Errorf("%s: ended after %v", policy, took)
-		}
-		if left := waitFor(func() []string { return processes(g.base) }); len(left) > 0 {
-			t.Errorf("%s: processes left: %q", policy, left)
-		}
+			o.want(t, "timeout", "up")
+			if took := time.Since(start); took > 10*time.Second { // a half and the grace of 5
+				t.Errorf("%s: ended after %v", policy, took)
+			}
+			if left := waitFor(func() []string { return processes(g.base) }); len(left) > 0 {
+				t.Errorf("%s: processes left: %q", policy, left)
+			}
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -141,9 +142,18 @@ func TestAttacks(t *testing.T) {
 		53 54 56 57 59 61 62 64 65 66 67 69 70 71 72 73 74 75 76 78 79 81 82 83 84 87 88 89 91 92 93 94 96 97 98`
 	bin := binary(t)
 	cards := map[string]map[string]verdict{}
-	for _, policy := range []string{"workspace", "sealed", "open"} {
-		cards[policy], _ = besiege(t, bin, policy)
-	}
+	var mu sync.Mutex
+	t.Run("siege", func(t *testing.T) {
+		for _, policy := range []string{"workspace", "sealed", "open"} {
+			t.Run(policy, func(t *testing.T) {
+				t.Parallel()
+				card, _ := besiege(t, bin, policy)
+				mu.Lock()
+				defer mu.Unlock()
+				cards[policy] = card
+			})
+		}
+	})
 	for text := range strings.FieldsSeq(numbers) {
 		number, _ := strconv.Atoi(text)
 		i := slices.IndexFunc(attacks, func(a attack) bool { return a.number == number })

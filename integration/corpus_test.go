@@ -47,6 +47,9 @@ func TestCorpus(t *testing.T) {
 	wanted := map[string]ran{}
 	for _, p := range stations(t) {
 		t.Run(p.backend, func(t *testing.T) {
+			if len(wanted) == len(scripts) {
+				t.Parallel() // the others, after local
+			}
 			home := homeOf(t, p)
 			for _, script := range scripts {
 				t.Run(strings.TrimSuffix(filepath.Base(script), ".py"), func(t *testing.T) {

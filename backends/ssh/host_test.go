@@ -419,6 +419,7 @@ func (w *waitFor) String() string {
 // A host that falls silent is lost after two keepalives.
 func TestSilent(t *testing.T) {
 	rungs(t, func(t *testing.T, guest bool) {
+		t.Parallel() // they wait
 		p := newLine(t, "hermes-test", 0)
 		c := p.by(t, guest)
 		c.Keepalive = 200 * time.Millisecond
@@ -461,6 +462,7 @@ func TestMute(t *testing.T) {
 // With 200 ms there and back everything is as it was, but slower.
 func TestSlow(t *testing.T) {
 	rungs(t, func(t *testing.T, guest bool) {
+		t.Parallel() // they wait
 		b := box(t, backend(t, newLine(t, "hermes-test", 200*time.Millisecond).by(t, guest)))
 		if got := output(t, b, `head -c 3000000 /dev/zero | tr '\0' x; printf end`); len(got) != 3_000_003 || !strings.HasSuffix(got, "xend") {
 			t.Errorf("%d bytes", len(got))

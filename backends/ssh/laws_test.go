@@ -16,7 +16,7 @@ func TestLawsGuest(t *testing.T) {
 	c := at(t, "hermes-test")
 	sandboxtest.Run(t, sandboxtest.Options{
 		New:  func(t testing.TB) sandbox.Backend { return written{ssh.New(c)} },
-		Spec: openSpec(),
+		Spec: openSpec(), Share: true,
 	})
 }
 
@@ -34,7 +34,7 @@ func TestLawsPlain(t *testing.T) {
 	}
 	sandboxtest.Run(t, sandboxtest.Options{
 		New:  func(t testing.TB) sandbox.Backend { return written{ssh.New(c)} },
-		Spec: openSpec(),
+		Spec: openSpec(), Share: true,
 		Skip: skip,
 	})
 }

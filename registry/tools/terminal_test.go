@@ -114,10 +114,10 @@ func show(v any) string {
 	return string(raw)
 }
 
-// both runs a test in bash and in sh.
+// both runs a test in bash and in sh, side by side.
 func both(t *testing.T, cfg Config, test func(*testing.T, *terminalBox)) {
-	t.Run("bash", func(t *testing.T) { test(t, newTerminalBox(t, cfg)) })
-	t.Run("sh", func(t *testing.T) { test(t, newTerminalBox(t, cfg).useSh()) })
+	t.Run("bash", func(t *testing.T) { t.Parallel(); test(t, newTerminalBox(t, cfg)) })
+	t.Run("sh", func(t *testing.T) { t.Parallel(); test(t, newTerminalBox(t, cfg).useSh()) })
 }
 
 func TestTerminalGolden(t *testing.T) {

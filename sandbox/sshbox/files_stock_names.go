@@ -12,9 +12,16 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox/sshwire"
 )
 
+// seen is what one call has learned of names: none is looked at again.
+type seen struct {
+	infos   map[string]*fileInfo
+	targets map[string]string // of links
+}
+
 // look describes every component of a name, the root's entries first. Those
-// after the first that is missing are nil.
-func (f stockFiles) look(ctx context.Context, name string) ([]*fileInfo, error) {
+// after the first that is missing are nil. What it finds it adds to known, which
+// may be nil.
+func (f stockFiles) look(ctx context.Context, name string, known map[string]*fileInfo) ([]*fileInfo, error) {
 	if name == "/" {
 		return nil, nil
 	}
@@ -27,7 +34,14 @@ func (f stockFiles) look(ctx context.Context, name string) ([]*fileInfo, error) 
 	names = append(names, name)
 	const atOnce = maxSFTPCalls / 2
 	all := make([]*fileInfo, len(names))
-	for from := 0; from < len(names); from += atOnce {
+	first := 0
+	for ; first < len(names) && known[names[first]] != nil; first++ {
+		all[first] = known[names[first]]
+		if first < len(names)-1 && !all[first].IsDir() {
+			return all, nil
+		}
+	}
+	for from := first; from < len(names); from += atOnce {
 		some := names[from:min(from+atOnce, len(names))]
 		var calls []*sftpCall
 		for _, name := range some {
@@ -51,6 +65,9 @@ func (f stockFiles) look(ctx context.Context, name string) ([]*fileInfo, error) 
 					return all, nil
 				}
 				return all, f.refine(err, some[i])
+			}
+			if known != nil {
+				known[some[i]] = all[from+i]
 			}
 			if i := from + i; i < len(names)-1 && !all[i].IsDir() {
 				f.forsake(calls[i-from+1:]...)
@@ -76,7 +93,7 @@ func (f stockFiles) check(ctx context.Context, name string, last bool) (*fileInf
 	if name == "/" {
 		return f.lstat(ctx, name)
 	}
-	all, err := f.look(ctx, name)
+	all, err := f.look(ctx, name, nil)
 	for i, info := range all {
 		switch final := i == len(all)-1; {
 		case info == nil && err != nil:
@@ -109,6 +126,7 @@ func (f stockFiles) existing(ctx context.Context, name string, last bool) (*file
 // realpath does with what is missing, or with links at all, differs.
 func (f stockFiles) resolve(ctx context.Context, name string) (string, error) {
 	resolved, rest, links := "/", name, 0
+	known := seen{map[string]*fileInfo{}, map[string]string{}}
 	for rest != "" {
 		// All components up to the next ".." are looked at together.
 		var run []string
@@ -127,7 +145,7 @@ func (f stockFiles) resolve(ctx context.Context, name string) (string, error) {
 		if len(to) > maxSFTPPath {
 			return "", syscall.ENAMETOOLONG
 		}
-		infos, err := f.look(ctx, to)
+		infos, err := f.look(ctx, to, known.infos)
 		if err != nil && !hasLink(infos) {
 			return "", err
 		}
@@ -150,9 +168,12 @@ func (f stockFiles) resolve(ctx context.Context, name string) (string, error) {
 			}
 			comps := strings.Split(to[1:], "/")
 			at := "/" + strings.Join(comps[:link+1], "/")
-			target, err := f.readlink(ctx, at)
-			if err != nil {
-				return "", err
+			target, ok := known.targets[at]
+			if !ok {
+				if target, err = f.readlink(ctx, at); err != nil {
+					return "", err
+				}
+				known.targets[at] = target
 			}
 			if resolved = path.Dir(at); strings.HasPrefix(target, "/") {
 				resolved = "/"

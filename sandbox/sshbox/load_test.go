@@ -138,7 +138,7 @@ func TestManyProcesses(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 200 {
 		all.Go(func() {
-			text := strings.Repeat(fmt.Sprintf("%d.", i), 50_000)
+			text := strings.Repeat(fmt.Sprintf("%d.", i), 25_000) // nearly all more than a pipe holds
 			var out, errs bytes.Buffer
 			p, err := box.Start(t.Context(), sandbox.Cmd{Args: []string{"/bin/sh", "-c", "cat; echo $1 >&2; exit $1", "sh", strconv.Itoa(i % 100)},
 				Stdin: strings.NewReader(text), Stdout: &out, Stderr: &errs})
@@ -160,15 +160,16 @@ func TestManyProcesses(t *testing.T) {
 func TestBothWays(t *testing.T) {
 	_, box := openBox(t)
 	var all sync.WaitGroup
+	const size = 8 << 20 // four windows of a channel
 	for range 8 {
 		all.Go(func() {
 			var n counter
-			p, err := box.Start(t.Context(), sandbox.Cmd{Args: []string{"cat"}, Stdin: io.LimitReader(zeros{}, 32<<20), Stdout: &n})
+			p, err := box.Start(t.Context(), sandbox.Cmd{Args: []string{"cat"}, Stdin: io.LimitReader(zeros{}, size), Stdout: &n})
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			if exit, err := p.Wait(); err != nil || exit.Code != 0 || n != 32<<20 {
+			if exit, err := p.Wait(); err != nil || exit.Code != 0 || n != size {
 				t.Errorf("%+v, %v, %d bytes", exit, err, n)
 			}
 		})

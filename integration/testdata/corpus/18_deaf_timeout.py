@@ -1,4 +1,4 @@
-# timeout: 1
+# timeout: 3
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if os.fork() == 0:

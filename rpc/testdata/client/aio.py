@@ -31,7 +31,7 @@ async def many():
     else:
         raise AssertionError("arity not checked")
     # Large both ways at once: neither side may wait for the other to read.
-    big = ["x" * (500000 if os.environ["SHORT"] else 2000000) + str(i) for i in range(8)]
+    big = ["x" * (300000 if os.environ["SHORT"] else 2000000) + str(i) for i in range(8)]
     assert await asyncio.gather(*(echo([b]) for b in big)) == [[b] for b in big]
 
 
