@@ -31,6 +31,7 @@ type inside struct {
 	usual   []unix.SockFilter                 // of commands without options, made ahead, or nil
 	filter  []unix.SockFilter                 // of commands
 	server  func() ([]unix.SockFilter, error) // the filter of the file server
+	serving chan int                          // to a thread that waits to serve files, or nil
 	prog    *unix.SockFprog
 	groups  []int
 	root    *root // while it is made
@@ -113,7 +114,16 @@ func (g *inside) warmUp() {
 	_ = json.Unmarshal(message, &c)
 	_, _ = json.Marshal(Setup{UIDMap: "0 0 1"})
 	g.usual, _ = seccomp.Program(seccomp.Options{})
+	g.server = g.serverFilter(false)
+	_, _ = g.server()
 	_ = LandlockABI()
+	g.serving = make(chan int)
+	go func() {
+		runtime.LockOSThread()
+		if fd := <-g.serving; fd >= 0 {
+			g.serveFiles(fd)
+		}
+	}()
 }
 
 // found makes the part that depends on who the box is for and nothing else.
@@ -215,7 +225,10 @@ func (g *inside) mapIDs() error {
 // serve obeys the engine until its socket closes. The orders of a session are
 // packets: one letter and what it needs, with at most one descriptor.
 func (g *inside) serve() int {
-	if g.files >= 0 {
+	switch {
+	case g.serving != nil:
+		g.serving <- g.files
+	case g.files >= 0:
 		go g.serveFiles(g.files)
 	}
 	for wait := 0; ; wait = millis(idleAfter) {

@@ -54,9 +54,9 @@ func (g *inside) wall() error {
 		}
 	}
 	offline := g.c.NetworkOff && !g.c.Namespaces
-	g.server = sync.OnceValues(func() ([]unix.SockFilter, error) {
-		return seccomp.Program(seccomp.Options{NoNetwork: offline, Openat2: true})
-	})
+	if g.server == nil || offline {
+		g.server = g.serverFilter(offline)
+	}
 	options := seccomp.Options{NoNetwork: offline, Shared: !g.c.Namespaces}
 	if g.filter = g.usual; g.usual == nil || options != (seccomp.Options{}) {
 		if g.filter, err = seccomp.Program(options); err != nil {
@@ -65,6 +65,13 @@ func (g *inside) wall() error {
 	}
 	g.prog = &unix.SockFprog{Len: uint16(len(g.filter)), Filter: &g.filter[0]}
 	return nil
+}
+
+// serverFilter makes the filter of the file server, when it is asked for.
+func (g *inside) serverFilter(offline bool) func() ([]unix.SockFilter, error) {
+	return sync.OnceValues(func() ([]unix.SockFilter, error) {
+		return seccomp.Program(seccomp.Options{NoNetwork: offline, Openat2: true})
+	})
 }
 
 // LandlockABI is the version of Landlock guests can use, 0 for none.
