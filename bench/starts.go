@@ -7,11 +7,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/hermes-exec/hermes-exec/backends/local"
 	"github.com/hermes-exec/hermes-exec/engine"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
+
+// pause is between two turns. What one leaves to be done, and what an engine
+// prepares after it, is not to be paid for by the next, which may be a baseline.
+const pause = 50 * time.Millisecond
 
 // measureStarts takes turns between a bare interpreter, bwrap with the same
 // view, a session and run, a run in an open session, both without confinement,
@@ -71,21 +76,26 @@ func measureStarts(opt Options, e *engine.Engine, open *engine.Session, python, 
 		return err
 	}
 	bwrap, _ := exec.LookPath("bwrap")
+	turns := []func() error{
+		func() error { return t.time("bare", run(python, script)) },
+		func() error { return cold("cold", task) },
+		func() error { return t.time("warm", func() error { return runOnce(open, pass) }) },
+		func() error { return cold("free", free) },
+		func() error { return t.time("free warm", func() error { return runOnce(freeOpen, pass) }) },
+		guest,
+	}
+	if bwrap != "" {
+		turns = append(turns, func() error { return t.time("bwrap", run(append(bwrapArgs(bwrap, dir), python, script)...)) })
+	}
+	if opt.Binary != "" {
+		turns = append(turns, func() error { return t.time("cli", run(opt.Binary, "version")) })
+	}
 	for range opt.Rounds {
-		err := errors.Join(
-			t.time("bare", run(python, script)),
-			cold("cold", task), t.time("warm", func() error { return runOnce(open, pass) }),
-			cold("free", free), t.time("free warm", func() error { return runOnce(freeOpen, pass) }),
-			guest(),
-		)
-		if bwrap != "" {
-			err = errors.Join(err, t.time("bwrap", run(append(bwrapArgs(bwrap, dir), python, script)...)))
-		}
-		if opt.Binary != "" {
-			err = errors.Join(err, t.time("cli", run(opt.Binary, "version")))
-		}
-		if err != nil {
-			return nil, err
+		for _, turn := range turns {
+			time.Sleep(pause)
+			if err := turn(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	b, c, w := median(t["bare"]), median(t["cold"]), median(t["warm"])

@@ -1,8 +1,17 @@
 package guest
 
-// startMain makes the copy that becomes the command. The copy shares memory with
-// its caller, which stands still meanwhile: to copy the tables of pages twice
-// would take as long as everything else of a start. A negative pid is an errno.
+// The copies share memory with the guest: to copy the tables of its pages, twice,
+// and to fault on each page afterwards, would take longer than everything else of
+// a start. Each has a stack of its own.
+
+// startReaper makes a reaper in the namespaces the flags ask for. A negative pid
+// is an errno.
+//
+//go:noescape
+func startReaper(l *launch, flags, stack uintptr) (pid uintptr)
+
+// startMain makes the copy that becomes the command. Its caller stands still until
+// it has executed its program, or ended. A negative pid is an errno.
 //
 //go:noescape
 func startMain(l *launch, stack uintptr) (pid uintptr)

@@ -1,9 +1,34 @@
 #include "textflag.h"
 
+// func startReaper(l *launch, flags, stack uintptr) (pid uintptr)
+//
+// clone(CLONE_VM | SIGCHLD | flags)
+TEXT ·startReaper(SB), NOSPLIT, $0-32
+	MOVQ l+0(FP), R12
+	MOVQ flags+8(FP), DI
+	ORQ  $0x111, DI
+	MOVQ stack+16(FP), SI
+	SUBQ $16, SI
+	MOVQ R12, 0(SI)
+	XORL DX, DX
+	XORL R10, R10
+	XORL R8, R8
+	MOVL $56, AX
+	SYSCALL
+	TESTQ AX, AX
+	JZ   reaper
+	MOVQ AX, pid+24(FP)
+	RET
+
+reaper:
+	// The argument is at the top of the new stack.
+	XORL BP, BP
+	CALL ·reap(SB)
+	INT  $3
+
 // func startMain(l *launch, stack uintptr) (pid uintptr)
 //
-// clone(CLONE_VM | CLONE_VFORK | SIGCHLD): the caller stands still until the
-// copy, which has a stack of its own, executes its program or ends.
+// clone(CLONE_VM | CLONE_VFORK | SIGCHLD)
 TEXT ·startMain(SB), NOSPLIT, $0-24
 	MOVQ l+0(FP), R12
 	MOVQ stack+8(FP), SI
@@ -21,7 +46,6 @@ TEXT ·startMain(SB), NOSPLIT, $0-24
 	RET
 
 main:
-	// The argument is at the top of the new stack.
 	XORL BP, BP
 	CALL ·become(SB)
 	INT  $3

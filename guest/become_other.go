@@ -8,13 +8,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startMain makes the copy that becomes the command, and needs no stack for it.
-// A negative pid is an errno.
+// startReaper makes a reaper in the namespaces the flags ask for, which needs no
+// stack of its own. A negative pid is an errno.
+//
+//go:noinline
+//go:norace
+//go:nosplit
+//go:nocheckptr
+func startReaper(l *launch, flags, _ uintptr) (pid uintptr) {
+	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		return -uintptr(errno)
+	}
+	if pid == 0 {
+		reap(l)
+	}
+	return pid
+}
+
+// startMain makes the copy that becomes the command. A negative pid is an errno.
 //
 //go:norace
 //go:nosplit
 //go:nocheckptr
-func startMain(l *launch, stack uintptr) (pid uintptr) {
+func startMain(l *launch, _ uintptr) (pid uintptr) {
 	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 {
 		return -uintptr(errno)

@@ -16,7 +16,8 @@ type command struct {
 	g      *inside
 	conn   *os.File // to the engine's Remote
 	report *os.File // from the reaper
-	pid    int      // of the reaper
+	reaper *reaper
+	pid    int // of it
 	pidfd  int
 	keep   bool
 	tree   tree
@@ -63,8 +64,7 @@ func (c *command) start(cmd Command, fds []int) (stage string, err error) {
 	r := g.ahead
 	g.ahead = nil
 	if r != nil && !r.fits(cmd) {
-		r.close()
-		go g.bury(r.pid)
+		go g.bury(r)
 		r = nil
 	}
 	if r == nil {
@@ -72,18 +72,19 @@ func (c *command) start(cmd Command, fds []int) (stage string, err error) {
 			return "guest", err
 		}
 	}
-	defer r.close()
 	if stage, err = r.run(cmd, fds); err == nil {
 		c.pid, stage = r.pid, "guest"
 		c.pidfd, err = unix.PidfdOpen(c.pid, 0) // it is not waited for yet, so it is this one
 	}
 	if err != nil {
-		g.bury(r.pid)
+		g.bury(r)
 		return stage, err
 	}
 	_ = unix.SetNonblock(r.report, true)
 	c.report = os.NewFile(uintptr(r.report), "reaper")
 	r.report = -1
+	r.close()
+	c.reaper = r
 	c.tree.root = c.pid
 	g.known(c)
 	return "", nil
@@ -107,6 +108,8 @@ func (c *command) follow() {
 	if early {
 		c.gone(outlived, code, sig, last, 0)
 	}
+	one := [8]byte{1}
+	_, _ = unix.Write(c.g.ended, one[:])
 	ru, left := c.bury(func() { c.gone(outlived, code, sig, first, 1) })
 	if !c.g.c.Namespaces {
 		c.strays()
@@ -115,6 +118,7 @@ func (c *command) follow() {
 		all := report{User: uint64(ru.Utime.Nano()), System: uint64(ru.Stime.Nano()), MaxRSS: max(first.MaxRSS, uint64(ru.Maxrss))}
 		c.gone(outlived, code, sig, all, 0)
 	}
+	c.reaper.free()
 	c.mu.Lock()
 	unix.Close(c.pidfd)
 	c.mu.Unlock()

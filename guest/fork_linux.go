@@ -8,7 +8,8 @@ import (
 )
 
 // A command of a confined box is forked, not re-executed: the guest's process
-// is copied twice, and the copies run nothing but the raw system calls below.
+// is copied twice (where it can be, without its memory), and the copies run
+// nothing but the raw system calls below.
 // The first copy is the command's reaper, PID 1 of a pid namespace of its own
 // where there are namespaces, so that its death is the death of everything the
 // command started. It may be made long before there is a command, and waits for
@@ -22,11 +23,11 @@ import (
 // reaper, as does everything it points to that is not there from the beginning:
 // what is the command's is filled in before the reaper is sent the order.
 type launch struct {
-	nested    bool    // the reaper is PID 1 of a new namespace, and mounts its /proc
-	stack     uintptr // the end of the command's own, until it executes its program
-	wire      int     // socket: the order comes, with the command's streams
-	started   int     // pipe: closed by exec, or gets a failure
-	report    int     // pipe: gets reports from the reaper
+	nested    bool       // the reaper is PID 1 of a new namespace, and mounts its /proc
+	stacks    [2]uintptr // the ends of the reaper's, and of the command's until it executes its program
+	wire      int        // socket: the order comes, with the command's streams
+	started   int        // pipe: closed by exec, or gets a failure
+	report    int        // pipe: gets reports from the reaper
 	groups    [4]int
 	ngroups   int
 	kept      [8]int // what a reaper that waits holds open besides 0, 1 and 2, in order
@@ -104,23 +105,6 @@ type report struct {
 
 const reportSize = int(unsafe.Sizeof(report{}))
 
-//go:noinline
-//go:norace
-//go:nosplit
-//go:nocheckptr
-func forkReaper(l *launch) (uintptr, syscall.Errno) {
-	flags := uintptr(unix.SIGCHLD)
-	if l.nested {
-		flags |= unix.CLONE_NEWPID | unix.CLONE_NEWNS
-	}
-	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
-	if errno != 0 || pid != 0 {
-		return pid, errno
-	}
-	reap(l)
-	return 0, 0
-}
-
 // reap is the life of a reaper; it does not return.
 //
 //go:norace
@@ -160,15 +144,7 @@ func reap(l *launch) {
 		}
 		break
 	}
-	// Only now: one that waits is not to count as one of the command's.
-	l.zero[0] = '0'
-	for i := 0; i < l.ngroups; i++ {
-		fd := *(*int)(unsafe.Add(unsafe.Pointer(&l.groups), uintptr(i)*unsafe.Sizeof(l.groups[0])))
-		if _, _, errno := syscall.RawSyscall6(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&l.zero)), 1, 0, 0, 0); errno != 0 {
-			fail(l, stageGroup, errno)
-		}
-	}
-	main := startMain(l, l.stack)
+	main := startMain(l, *(*uintptr)(unsafe.Add(unsafe.Pointer(&l.stacks), unsafe.Sizeof(l.stacks[0]))))
 	if int(main) < 0 {
 		fail(l, stageFork, syscall.Errno(-main))
 	}
@@ -234,6 +210,15 @@ func fail(l *launch, stage uint32, errno syscall.Errno) {
 func become(l *launch) {
 	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
 	syscall.RawSyscall6(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0)
+	// The reaper stays outside: it shares its memory with the guest, and who is
+	// killed for too much memory dies with all that share it.
+	l.zero[0] = '0'
+	for i := 0; i < l.ngroups; i++ {
+		fd := *(*int)(unsafe.Add(unsafe.Pointer(&l.groups), uintptr(i)*unsafe.Sizeof(l.groups[0])))
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&l.zero)), 1, 0, 0, 0); errno != 0 {
+			fail(l, stageGroup, errno)
+		}
+	}
 	// The guest keeps 0, 1 and 2 on the null device, so what it passes is above.
 	for i := uintptr(0); i < 3; i++ {
 		fd := *(*int32)(unsafe.Add(unsafe.Pointer(&l.rights.fds), i*unsafe.Sizeof(l.rights.fds[0])))

@@ -30,7 +30,6 @@ func BenchmarkForkTrue(b *testing.B) {
 		if n, err := unix.Read(r.report, bytesOf(&said)); n != reportSize || said.Last != 1 {
 			b.Fatal(n, err, said)
 		}
-		r.close()
-		g.bury(r.pid)
+		g.bury(r)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,8 +36,10 @@ type inside struct {
 	prog    *unix.SockFprog
 	groups  []int
 	root    *root // while it is made
-	files   int   // a connection to serve files on from the start, or -1
+	uids    string
+	files   int // a connection to serve files on from the start, or -1
 
+	ended int     // eventfd: a command has ended
 	ahead *reaper // made before its command is known, or nil; only where there are namespaces
 
 	mu       sync.Mutex
@@ -54,13 +57,13 @@ func confineOne() int {
 		ignore(sig)
 	}
 	g := &inside{files: -1, commands: map[*command]struct{}{}, starting: map[int]struct{}{}}
-	if !readable(control, 0) {
-		g.warmUp()
-	}
 	packet, fds, err := receivePacket(control, maxPacket)
 	if err == nil && len(packet) > 0 && packet[0] == markFoundation {
 		if json.Unmarshal(packet[1:], &g.c) != nil || len(fds) > 0 || g.found() != nil {
 			return 1
+		}
+		if !readable(control, 0) {
+			g.warmUp()
 		}
 		packet, fds, err = receivePacket(control, maxPacket)
 	}
@@ -82,8 +85,7 @@ func confineOne() int {
 	} else if g.ruleset != nil {
 		s.Landlock = g.ruleset.ABI()
 	}
-	m, _ := os.ReadFile("/proc/self/uid_map")
-	s.UIDMap = strings.Join(strings.Fields(string(m)), " ")
+	s.UIDMap = g.uids
 	var rights []byte // to its own file system, so that the engine sees when that is full
 	scratch := -1
 	if s.Error == "" && g.c.Namespaces {
@@ -110,7 +112,11 @@ func confineOne() int {
 // a package costs.
 func (g *inside) warmUp() {
 	var c Confinement
-	message, _ := json.Marshal(Confinement{Mounts: []Mount{{}}, Links: []Link{{}}, Read: []string{""}})
+	const usual = 30 // mounts
+	message, _ := json.Marshal(Confinement{
+		Mounts: slices.Repeat([]Mount{{Kind: MountHide, Target: "/some/place/in/a/home/directory", Optional: true}}, usual),
+		Links:  []Link{{}}, Read: slices.Repeat([]string{"/some/place"}, usual),
+	})
 	_ = json.Unmarshal(message, &c)
 	_, _ = json.Marshal(Setup{UIDMap: "0 0 1"})
 	g.usual, _ = seccomp.Program(seccomp.Options{})
@@ -120,8 +126,11 @@ func (g *inside) warmUp() {
 	g.serving = make(chan int)
 	go func() {
 		runtime.LockOSThread()
+		if keepCapability(-1) != nil {
+			os.Exit(1)
+		}
 		if fd := <-g.serving; fd >= 0 {
-			g.serveFiles(fd)
+			g.filesOn(fd)
 		}
 	}()
 }
@@ -143,6 +152,8 @@ func (g *inside) found() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return at("dumpable", err)
 	}
+	m, _ := os.ReadFile("/proc/self/uid_map")
+	g.uids = strings.Join(strings.Fields(string(m)), " ")
 	if !g.c.Namespaces {
 		return nil
 	}
@@ -231,8 +242,12 @@ func (g *inside) serve() int {
 	case g.files >= 0:
 		go g.serveFiles(g.files)
 	}
+	var err error
+	if g.ended, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return 1
+	}
 	for wait := 0; ; wait = millis(idleAfter) {
-		if g.c.Namespaces && g.ahead == nil && !readable(control, wait) {
+		if g.c.Namespaces && g.ahead == nil && g.idle(wait) {
 			g.ahead, _ = g.newReaper(usualCommand) // without one the next command makes its own
 		}
 		packet, fds, err := receivePacket(control, maxPacket)
@@ -246,6 +261,8 @@ func (g *inside) serve() int {
 		}
 		switch {
 		case packet[0] == orderCommand && fd >= 0:
+			var none [8]byte
+			_, _ = unix.Read(g.ended, none[:])
 			g.command(fd)
 		case packet[0] == orderFiles && fd >= 0:
 			go g.serveFiles(fd)
@@ -263,9 +280,23 @@ func (g *inside) serve() int {
 	}
 }
 
-// idleAfter is how long nothing is asked of a guest before it makes a reaper for
-// the next command: not while the last one is starting.
-const idleAfter = 20 * time.Millisecond
+// idleAfter is how long nothing is asked of a guest, and no command ends, before
+// it makes a reaper for the next: not while the last one is starting.
+const idleAfter = 250 * time.Millisecond
+
+// afterEnd is what a command's end gets to be told and tidied up after.
+const afterEnd = 5 * time.Millisecond
+
+// idle waits for so many milliseconds, or until soon after the end of a command;
+// it reports whether nothing is asked then.
+func (g *inside) idle(wait int) bool {
+	fds := []unix.PollFd{{Fd: control, Events: unix.POLLIN}, {Fd: int32(g.ended), Events: unix.POLLIN}}
+	_, err := unix.Poll(fds, wait)
+	if err == nil && fds[0].Revents == 0 && fds[1].Revents != 0 {
+		_, err = unix.Poll(fds[:1], millis(afterEnd))
+	}
+	return err == nil && fds[0].Revents == 0
+}
 
 // readable waits so many milliseconds for something to be read.
 func readable(fd, wait int) bool {
@@ -275,26 +306,10 @@ func readable(fd, wait int) bool {
 
 // letGo ends the reaper that waits.
 func (g *inside) letGo() {
-	r := g.ahead
-	if r == nil {
-		return
+	if r := g.ahead; r != nil {
+		g.ahead = nil
+		go g.bury(r)
 	}
-	g.ahead = nil
-	r.close()
-	go g.bury(r.pid)
-}
-
-// bury waits for a reaper that has no command.
-func (g *inside) bury(pid int) {
-	_ = unix.Kill(pid, unix.SIGKILL) // not waited for, so it is still this one
-	for {
-		if _, err := unix.Wait4(pid, nil, unix.WALL, nil); err != unix.EINTR {
-			break
-		}
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.starting, pid)
 }
 
 // end kills what still runs, where no namespace does it.
@@ -321,10 +336,16 @@ func (g *inside) end() {
 // serveFiles is a thread that is confined as a command is.
 func (g *inside) serveFiles(fd int) {
 	runtime.LockOSThread() // never unlocked: the thread ends with it
-	defer unix.Close(fd)
 	if err := keepCapability(-1); err != nil && g.c.Namespaces {
+		unix.Close(fd)
 		return
 	}
+	g.filesOn(fd)
+}
+
+// filesOn serves on this thread, which has no capabilities any more.
+func (g *inside) filesOn(fd int) {
+	defer unix.Close(fd)
 	if g.ruleset != nil && g.ruleset.Restrict() != nil {
 		return
 	}

@@ -36,15 +36,17 @@ func (g *inside) newReaper(room int) (r *reaper, err error) {
 	defer func() {
 		if err != nil {
 			r.close()
+			r.free()
 		}
 	}()
-	size := (int(unsafe.Sizeof(launch{})) + room + stackSize + 15) &^ 15
+	size := (int(unsafe.Sizeof(launch{})) + room + 2*stackSize + 15) &^ 15
 	if r.memory, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS); err != nil {
 		return nil, err
 	}
 	r.l, r.used = (*launch)(unsafe.Pointer(&r.memory[0])), int(unsafe.Sizeof(launch{}))
-	r.l.stack = uintptr(unsafe.Pointer(&r.memory[0])) + uintptr(size)
-	r.memory = r.memory[:size-stackSize]
+	end := uintptr(unsafe.Pointer(&r.memory[0])) + uintptr(size)
+	r.l.stacks = [2]uintptr{end, end - stackSize}
+	r.memory = r.memory[:size-2*stackSize]
 	var wire, started, report [2]int
 	if wire, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
 		return nil, err
@@ -120,12 +122,16 @@ func (l *launch) fork() (pid int, err error) {
 	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&old)), 8, 0, 0); errno != 0 {
 		return 0, errno
 	}
-	child, errno := forkReaper(l)
-	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
-	if errno != 0 {
-		return 0, errno
+	flags := uintptr(0)
+	if l.nested {
+		flags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
 	}
-	return int(child), nil
+	child := int(startReaper(l, flags, l.stacks[0]))
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
+	if child < 0 {
+		return 0, syscall.Errno(-child)
+	}
+	return child, nil
 }
 
 // roomOf is what a command takes of a reaper's memory, its paths included.
@@ -208,10 +214,29 @@ func (r *reaper) close() {
 			*fd = -1
 		}
 	}
+}
+
+// free gives the memory back, which the reaper uses until it has been waited for.
+func (r *reaper) free() {
 	if r.memory != nil {
 		_ = unix.Munmap(r.memory[:cap(r.memory)])
 		r.memory, r.l = nil, nil
 	}
+}
+
+// bury ends a reaper that has no command, and waits for it.
+func (g *inside) bury(r *reaper) {
+	r.close()
+	_ = unix.Kill(r.pid, unix.SIGKILL) // not waited for, so it is still this one
+	for {
+		if _, err := unix.Wait4(r.pid, nil, unix.WALL, nil); err != unix.EINTR {
+			break
+		}
+	}
+	r.free()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.starting, r.pid)
 }
 
 // bytesOf shows a struct the forked copies wrote as they left it.

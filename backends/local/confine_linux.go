@@ -42,6 +42,7 @@ func (h *host) close() {
 type confined struct {
 	session  *guest.Session
 	files    *files.Client
+	waiting  *waiting
 	mu       sync.Mutex
 	covering sync.Mutex
 	first    *os.File // a connection to the file server nobody has taken yet
@@ -97,17 +98,15 @@ func (b *box) confine(ctx context.Context, spec sandbox.Spec) error {
 // namespaced confines the box in namespaces of its own.
 func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (err error) {
 	p := spec.Policy
-	in := &confined{scratch: scratchInside, write: p.Write}
+	in := &confined{scratch: scratchInside, write: p.Write, waiting: &b.backend.host.waiting}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, in.close())
 		}
 	}()
-	pl, deny, err := b.view(ctx, in, spec, user)
-	if err != nil {
+	if err = b.view(ctx, in, spec, user); err != nil {
 		return err
 	}
-	in.guarded, in.cover = identify(deny), newCover(pl, deny)
 	b.enter(in, user.uid, p.Access(b.info.WorkDir).Read)
 	b.info.Enforcement = in.enforcement(&p, spec.Resources)
 	return nil
@@ -115,9 +114,8 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 
 // view starts the guest and has it make the box's view. Three things take their
 // time, and are done at once: the guest's start, the plan of its view, and the
-// reservations in the work directory. The plan it returns is closed; deny is
-// what is not to be written.
-func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user boxUser) (pl *plan, deny []string, err error) {
+// reservations in the work directory.
+func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user boxUser) (err error) {
 	p := spec.Policy
 	who := guest.Confinement{
 		UID: user.uid, GID: user.gid, Mapped: user.foreign, Namespaces: true, NetworkOff: p.Network == sandbox.NetworkOff,
@@ -126,6 +124,8 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	if who.Size == 0 {
 		who.Size = usualSize()
 	}
+	var pl *plan
+	var deny []string // what is not to be written
 	var planErr, reserveErr error
 	var planned sync.WaitGroup
 	planned.Go(func() { pl, planErr = newPlan(p, who, user, b.info.Home) })
@@ -147,16 +147,16 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 		err = pl.guards(deny)
 	}
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	if in.bounds, err = b.backend.bound(b.info.ID, spec.Resources, slices.Contains(p.BestEffort, sandbox.ClauseResources)); err != nil {
-		return nil, nil, err
+		return err
 	}
 	defer in.bounds.sent()
 	defer host.waiting.again(&host.spawner, program, who)
 	ours, theirs, err := files.Pair()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	defer theirs.Close()
 	in.first = ours
@@ -170,13 +170,16 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 		pass = append(pass, h.Lock())
 	}
 	pl.c.Trees, pl.c.Keep = len(pl.trees), len(in.holds)
+	var noted sync.WaitGroup // what is covered, before it is: who replaces it meanwhile is noticed
+	defer noted.Wait()
+	noted.Go(func() { in.guarded, in.cover = identify(deny), newCover(pl, deny) })
 	err = in.session.Confine(ctx, pl.c, pass)
 	if waited && errors.Is(err, guest.ErrGone) { // somebody has ended it while it waited
 		if in.session, err = host.spawner.Spawn(program, who); err == nil {
 			err = in.session.Confine(ctx, pl.c, pass)
 		}
 	}
-	return pl, deny, err
+	return err
 }
 
 // What a box has that sets no bounds of its own.
@@ -260,6 +263,9 @@ func (b *box) reserve(ctx context.Context, in *confined, p sandbox.Policy) ([]st
 	slices.Sort(deny)
 	return slices.Compact(deny), nil
 }
+
+// ended is when there is time to think of the next box.
+func (in *confined) ended() { in.waiting.soon() }
 
 func (in *confined) command() (supervisor, error) {
 	if err := in.keepCovered(); err != nil {

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -252,26 +254,24 @@ func (pl *plan) hides() error {
 
 // secrets are the places to hide that exist now, none in another.
 func (pl *plan) secrets() ([]string, error) {
+	var listening []string
+	var listened sync.WaitGroup
+	listened.Go(func() { listening = hostSockets() })
 	var hide []string
-	for _, name := range pl.policy.DenyRead {
-		var st unix.Stat_t // most are not there, and this says so at once
-		if unix.Lstat(name, &st) != nil {
-			continue
+	for _, name := range present(pl.policy.DenyRead) {
+		if real, err := realPath(name); err == nil {
+			hide = append(hide, real)
 		}
-		real, err := filepath.EvalSymlinks(name)
-		if err != nil {
-			continue // nothing there
-		}
-		hide = append(hide, real)
 	}
 	// Who can open a reservation's journal can hold up other sessions.
 	for _, dir := range [...]string{guards.Store{}.Path(), filepath.Join(os.TempDir(), userDir())} {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
+		if real, err := realPath(dir); err == nil {
 			hide = append(hide, real)
 		}
 	}
 	sockets := 0
-	for _, name := range hostSockets() {
+	listened.Wait()
+	for _, name := range listening {
 		if _, own := pl.writable(name); !own && pl.visible(name) { // a socket in the work directory is the work's
 			hide = append(hide, name)
 			sockets++
@@ -294,6 +294,20 @@ func (pl *plan) secrets() ([]string, error) {
 		done = append(done, name)
 	}
 	return done, nil
+}
+
+// realPath is what filepath.EvalSymlinks finds, asked of the kernel at once.
+func realPath(name string) (string, error) {
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err == nil {
+		var real string
+		real, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+		unix.Close(fd)
+		if err == nil && !strings.HasSuffix(real, " (deleted)") {
+			return real, nil
+		}
+	}
+	return filepath.EvalSymlinks(name)
 }
 
 // visible reports whether a path of this machine can be seen in the box: it is

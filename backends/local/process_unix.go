@@ -259,6 +259,9 @@ func (p *process) follow(forget func() bool) {
 	p.mu.Unlock()
 	_, _ = p.sup.Close()
 	p.closePipes()
+	if p.box.inside != nil {
+		p.box.inside.ended()
+	}
 	p.box.mu.Lock()
 	delete(p.box.processes, p)
 	p.box.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/hermes-exec/hermes-exec/guest"
 )
 
-// spareAfter is when, after a Start, the next guest is made: not while the
-// command itself is starting.
-const spareAfter = 20 * time.Millisecond
+// spareAfter is when, after a Start, the next guest is made if no command has
+// ended before: not while the command itself is starting.
+const spareAfter = 250 * time.Millisecond
 
 // spare keeps one guest in waiting, so that the next Start need not wait for
 // one. A box has it from the beginning, and again once it was used.

@@ -61,8 +61,8 @@ func drop(s *guest.Session) {
 	_ = s.Close()
 }
 
-// again makes another guest of a kind, soon: not while the box that took the
-// last one is starting.
+// again makes another guest of a kind, soon: when a command has ended, and not
+// while the box that took the last one is starting.
 func (w *waiting) again(spawner *guest.Spawner, program string, who guest.Confinement) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,6 +100,19 @@ func (w *waiting) again(spawner *guest.Spawner, program string, who guest.Confin
 		}
 		w.session, w.who, w.mounts = s, identityOf(who), mounts
 	})
+}
+
+// afterEnd is what a command's end gets to be told and tidied up after before the
+// next guest is made.
+const afterEnd = 5 * time.Millisecond
+
+// soon makes the guest that is to be made, if one is: a command has ended.
+func (w *waiting) soon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil && w.timer.Stop() {
+		w.timer.Reset(afterEnd)
+	}
 }
 
 func (w *waiting) close() {
