@@ -29,7 +29,9 @@ var (
 type Engine struct {
 	cfg          Config
 	declared     *registry.Registry // declarations, bound to no sandbox
-	redactor     *output.Redactor   // nil when ShowSecrets
+	required     []string           // variables the tools need, which no sandbox gets
+	usual        func() []envfilter.Decision
+	redactor     *output.Redactor // nil when ShowSecrets
 	interpreters interpreterCache
 	modules      sync.Map // of hermes_tools.py, by what it is made from
 
@@ -48,7 +50,8 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	e := &Engine{cfg: cfg, declared: declared, sessions: map[*Session]struct{}{}}
+	e := &Engine{cfg: cfg, declared: declared, required: requiredEnv(declared), sessions: map[*Session]struct{}{}}
+	e.usual = sync.OnceValue(func() []envfilter.Decision { return e.filter(nil) })
 	if !cfg.ShowSecrets {
 		e.redactor = output.NewRedactor()
 	}
@@ -166,10 +169,18 @@ func (e *Engine) Close() error {
 // engine's environment and why.
 func (e *Engine) EnvDecisions() []envfilter.Decision { return e.decide(nil) }
 
+// decide is made once for tasks that let nothing else through: the rules are many.
 func (e *Engine) decide(passthrough []string) []envfilter.Decision {
+	if len(passthrough) == 0 {
+		return slices.Clone(e.usual())
+	}
+	return e.filter(passthrough)
+}
+
+func (e *Engine) filter(passthrough []string) []envfilter.Decision {
 	return envfilter.Filter(e.cfg.Environ, envfilter.Options{
 		Passthrough: slices.Concat(e.cfg.Passthrough, passthrough),
-		Declared:    requiredEnv(e.declared),
+		Declared:    e.required,
 	})
 }
 

@@ -15,7 +15,7 @@ func grant(tools *registry.Registry, allowed, asked []string) ([]string, error) 
 	var names []string
 	if asked == nil {
 		for _, name := range append(ScriptTools(), allowed...) {
-			if _, ok := tools.Get(name); ok && !neverGranted(name) {
+			if tools.Has(name) && !neverGranted(name) {
 				names = append(names, name)
 			}
 		}
@@ -24,7 +24,7 @@ func grant(tools *registry.Registry, allowed, asked []string) ([]string, error) 
 		if neverGranted(name) {
 			return nil, fmt.Errorf("%w: tool %q can never be granted to a script", ErrRefused, name)
 		}
-		if _, ok := tools.Get(name); !ok {
+		if !tools.Has(name) {
 			return nil, fmt.Errorf("%w: unknown tool %q%s", ErrRefused, name, suggestion(tools, name))
 		}
 		names = append(names, name)

@@ -177,7 +177,7 @@ func (p *place) checkInterpreter(ctx context.Context, name string) (string, erro
 		return "", fmt.Errorf("%s is not executable: %w", name, fs.ErrPermission)
 	}
 	found, minor := name, 0
-	if m, ok := minorOf(path.Base(real)); ok && !p.isText(ctx, real) {
+	if m, ok := minorOf(path.Base(real)); ok && (info.Size() > largestShim || !p.isText(ctx, real)) {
 		minor = m
 	} else if found, minor, err = p.probe(ctx, name, real, info); err != nil {
 		return "", err
@@ -197,6 +197,9 @@ func minorOf(base string) (int, bool) {
 	minor, err := strconv.Atoi(digits)
 	return minor, err == nil
 }
+
+// largestShim is what a shim never reaches, and a program of a linker's always.
+const largestShim = 8 << 10
 
 // isText tells whether a program is a script, as the shims of pyenv and asdf
 // are.

@@ -33,10 +33,12 @@ type Confinement struct {
 	// Files says that the first descriptor sent along is a connection to serve
 	// files on.
 	Files bool
-	// Groups, Trees and Keep are how many of the descriptors sent along are
-	// cgroup.procs files, the next ones, trees of Mounts, those after, and, at
-	// the end, files that only have to stay open as long as the guest lives.
-	Groups, Trees, Keep int
+	// Groups and Trees are how many of the descriptors sent along are
+	// cgroup.procs files, the next ones, and trees of Mounts, those after.
+	Groups, Trees int
+	// More says that Session.Mount is called before anything else, if with
+	// nothing: a reaper made before would not have those mounts.
+	More bool
 }
 
 // foundation is the part of a Confinement a guest can make of itself before it

@@ -188,12 +188,7 @@ func (g *inside) setUp(fds []int) error {
 		}
 		g.files, fds = fds[0], fds[1:]
 	}
-	for _, n := range [...]int{g.c.Groups, g.c.Trees, g.c.Keep} {
-		if n < 0 || n > len(fds) {
-			return at("configuration", unix.EBADF)
-		}
-	}
-	if g.c.Groups > len(launch{}.groups) || g.c.Groups+g.c.Trees+g.c.Keep != len(fds) {
+	if g.c.Groups < 0 || g.c.Groups > len(launch{}.groups) || g.c.Trees < 0 || g.c.Groups+g.c.Trees > len(fds) {
 		return at("configuration", unix.EBADF)
 	}
 	g.groups = fds[:g.c.Groups]
@@ -246,10 +241,11 @@ func (g *inside) serve() int {
 	if g.ended, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return 1
 	}
-	for wait := 0; ; wait = millis(idleAfter) {
-		if g.c.Namespaces && g.ahead == nil && g.idle(wait) {
+	for wait := 0; ; {
+		if g.c.Namespaces && !g.c.More && g.ahead == nil && g.idle(wait) {
 			g.ahead, _ = g.newReaper(usualCommand) // without one the next command makes its own
 		}
+		wait = millis(idleAfter)
 		packet, fds, err := receivePacket(control, maxPacket)
 		if err != nil || len(packet) == 0 {
 			g.end()
@@ -273,6 +269,9 @@ func (g *inside) serve() int {
 		case packet[0] == orderMount: // what comes along is kept open
 			g.letGo() // it has the mounts as they were
 			g.mount(packet[1:])
+			if g.c.More {
+				g.c.More, wait = false, 0
+			}
 		default:
 			g.end()
 			return 1

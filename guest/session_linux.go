@@ -69,6 +69,7 @@ type Session struct {
 	done  chan struct{} // closed when the guest has ended
 
 	founded bool     // Found was called
+	more    bool     // Mount was not called yet, and shall be
 	scratch *os.File // a directory of the box's private file system, or nil
 
 	mu sync.Mutex // one order, with its answer, at a time
@@ -126,7 +127,7 @@ func (s *Session) Found(c Confinement) error {
 
 // Confine tells the guest what to make of itself and waits until it has.
 // descriptors are the connection to serve files on, if any, the cgroup.procs files, then the trees
-// c speaks of, then what it is to keep open; they may be closed once it returned. The error is a *SetupError when this machine does not allow it,
+// c speaks of; they may be closed once it returned. The error is a *SetupError when this machine does not allow it,
 // else the cause of ctx, ErrGone or ErrNoGuest. After an error the guest is
 // gone.
 func (s *Session) Confine(ctx context.Context, c Confinement, descriptors []*os.File) (err error) {
@@ -136,6 +137,7 @@ func (s *Session) Confine(ctx context.Context, c Confinement, descriptors []*os.
 			_ = s.Close()
 		}
 	}()
+	s.more = c.More
 	message, err := json.Marshal(c)
 	if err != nil {
 		return err
@@ -300,9 +302,10 @@ func (s *Session) hand(order byte, theirs *os.File) error {
 // nothing of this machine's. Commands that run already do not see them. The
 // guest keeps the descriptors open as long as it lives.
 func (s *Session) Mount(mounts []Mount, keep ...*os.File) error {
-	if len(mounts)+len(keep) == 0 {
+	if len(mounts)+len(keep) == 0 && !s.more {
 		return nil
 	}
+	s.more = false
 	list, err := json.Marshal(mounts)
 	if err != nil {
 		return err

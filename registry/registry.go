@@ -54,6 +54,12 @@ func (r *Registry) Tools() []Tool {
 	return tools
 }
 
+// Has tells whether there is a tool of exactly that name.
+func (r *Registry) Has(name string) bool {
+	_, ok := r.tools[name]
+	return ok
+}
+
 // Get finds a copy of a tool by its exact name.
 func (r *Registry) Get(name string) (Tool, bool) {
 	t, ok := r.tools[name]

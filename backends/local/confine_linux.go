@@ -112,9 +112,10 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 	return nil
 }
 
-// view starts the guest and has it make the box's view. Three things take their
-// time, and are done at once: the guest's start, the plan of its view, and the
-// reservations in the work directory.
+// view starts the guest and has it make the box's view. What takes its time is
+// done at once: the guest's start, the plan of what is brought in, and the
+// reservations in the work directory; then the guest's work on that, and the
+// search for what is to be covered, which nothing runs before.
 func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user boxUser) (err error) {
 	p := spec.Policy
 	who := guest.Confinement{
@@ -143,12 +144,19 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	if err == nil { // without a guest no plan matters
 		err = errors.Join(planErr, reserveErr)
 	}
-	if err == nil {
-		err = pl.guards(deny)
-	}
 	if err != nil {
 		return err
 	}
+	var covers []guest.Mount
+	var coverErr error
+	var covering sync.WaitGroup
+	defer covering.Wait()
+	covering.Go(func() {
+		if covers, coverErr = pl.covers(deny); coverErr == nil {
+			// As it is before: who replaces something meanwhile is noticed.
+			in.guarded, in.cover = identify(deny), newCover(pl, covers, deny)
+		}
+	})
 	if in.bounds, err = b.backend.bound(b.info.ID, spec.Resources, slices.Contains(p.BestEffort, sandbox.ClauseResources)); err != nil {
 		return err
 	}
@@ -160,26 +168,31 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	}
 	defer theirs.Close()
 	in.first = ours
-	pl.c.Files = true
+	pl.c.Files, pl.c.More = true, true
 	pass := append([]*os.File{theirs}, in.bounds.apply(&pl.c)...)
 	if pl.c.PIDs == 0 { // nobody set one, but a fork bomb shall end somewhere
 		pl.c.PIDs = usualProcesses
 	}
 	pass = append(pass, pl.trees...)
-	for _, h := range in.holds { // a reservation outlasts a killed engine as long as its box
-		pass = append(pass, h.Lock())
-	}
-	pl.c.Trees, pl.c.Keep = len(pl.trees), len(in.holds)
-	var noted sync.WaitGroup // what is covered, before it is: who replaces it meanwhile is noticed
-	defer noted.Wait()
-	noted.Go(func() { in.guarded, in.cover = identify(deny), newCover(pl, deny) })
+	pl.c.Trees = len(pl.trees)
 	err = in.session.Confine(ctx, pl.c, pass)
 	if waited && errors.Is(err, guest.ErrGone) { // somebody has ended it while it waited
 		if in.session, err = host.spawner.Spawn(program, who); err == nil {
 			err = in.session.Confine(ctx, pl.c, pass)
 		}
 	}
-	return err
+	covering.Wait()
+	if err == nil {
+		err = coverErr
+	}
+	if err != nil {
+		return err
+	}
+	var locks []*os.File // a reservation outlasts a killed engine as long as its box
+	for _, h := range in.holds {
+		locks = append(locks, h.Lock())
+	}
+	return in.session.Mount(covers, locks...)
 }
 
 // What a box has that sets no bounds of its own.
@@ -304,28 +317,27 @@ func (in *confined) terminal(uid int) (ours, theirs *os.File, err error) {
 }
 
 func (in *confined) listen() (net.Listener, string, error) {
+	go in.keepCovered() // a command comes next, and would have to wait for it
 	dir := strings.ToLower(rand.Text()[:nameLength])
 	l, err := in.session.Listen(dir)
 	if err != nil {
 		return nil, "", err
 	}
 	dir = path.Join(in.scratch, dir)
-	return &inner{l, func() error { return in.files.RemoveAll(context.Background(), dir) }}, path.Join(dir, socketName), nil
+	return &inner{l, func() { _ = in.files.RemoveAll(context.Background(), dir) }}, path.Join(dir, socketName), nil
 }
 
 // inner is a socket in a confined box.
 type inner struct {
 	net.Listener
-	remove func() error // its directory
+	remove func() // its directory
 }
 
-// Close closes the socket; that its directory cannot be removed when the box is
-// gone is no error: it is gone too.
+// Close closes the socket. Its directory is removed soon after: it is in the
+// box's own file system, and gone with that.
 func (l *inner) Close() error {
 	err := l.Listener.Close()
-	if e := l.remove(); !errors.Is(e, sandbox.ErrClosed) {
-		err = errors.Join(err, e)
-	}
+	go l.remove()
 	return err
 }
 

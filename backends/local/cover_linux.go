@@ -38,9 +38,9 @@ func inodeOf(name string) (id inode, ok bool) {
 	return inode{unix.Mkdev(x.Dev_major, x.Dev_minor), x.Ino, x.Btime, x.Mode & unix.S_IFMT}, true
 }
 
-func newCover(pl *plan, guarded []string) *cover {
+func newCover(pl *plan, mounts []guest.Mount, guarded []string) *cover {
 	c := &cover{plan: pl, looked: time.Now(), over: map[string]inode{}}
-	for _, m := range pl.c.Mounts {
+	for _, m := range mounts {
 		if m.Kind == guest.MountHide {
 			c.over[m.Target], _ = inodeOf(m.Target)
 		}
@@ -73,7 +73,7 @@ func (c *cover) missing(guarded []string) ([]guest.Mount, error) {
 			again = append(again, name)
 		}
 	}
-	ro, err := c.plan.guarding(again)
+	ro, err := c.plan.guards(again)
 	c.looked = time.Now()
 	return append(mounts, ro...), err
 }

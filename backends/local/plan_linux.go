@@ -38,14 +38,11 @@ type plan struct {
 	mapped []string   // where what root owns is shown as the box user's
 }
 
-// newPlan makes the plan of the mounts. Write trees, and what is to be made in
-// them, exist.
+// newPlan makes the plan of what is brought in; covers is what is put over some
+// of it. Write trees, and what is to be made in them, exist.
 func newPlan(p sandbox.Policy, who guest.Confinement, user boxUser, home string) (*plan, error) {
 	pl := &plan{policy: p, user: user, home: home, c: who}
 	err := errors.Join(pl.reads(), pl.writes())
-	if err == nil {
-		err = pl.hides()
-	}
 	pl.account()
 	if err != nil {
 		pl.close()
@@ -190,17 +187,25 @@ func (pl *plan) tree(m *guest.Mount, mapped bool) error {
 	return nil
 }
 
-// guards adds what guarding makes.
-func (pl *plan) guards(deny []string) error {
-	mounts, err := pl.guarding(deny)
-	pl.c.Mounts = append(pl.c.Mounts, mounts...)
-	return err
+// covers are the mounts over what must not be read, and over what must not be
+// written. The plan is not changed.
+func (pl *plan) covers(deny []string) ([]guest.Mount, error) {
+	secrets, err := pl.secrets()
+	if err != nil {
+		return nil, err
+	}
+	var mounts []guest.Mount
+	for _, name := range secrets {
+		mounts = append(mounts, guest.Mount{Kind: guest.MountHide, Target: name, Optional: true})
+	}
+	ro, err := pl.guards(deny)
+	return append(mounts, ro...), err
 }
 
-// guarding makes what must not be written, and exists, read-only, and pins every
+// guards make what must not be written, and exists, read-only, and pin every
 // directory between it and the writable tree it is in: nothing of it can be
 // moved away.
-func (pl *plan) guarding(deny []string) (mounts []guest.Mount, err error) {
+func (pl *plan) guards(deny []string) (mounts []guest.Mount, err error) {
 	deny = slices.Clone(deny)
 	slices.SortFunc(deny, byDepth)
 	pinned := map[string]bool{}
@@ -243,16 +248,8 @@ func (pl *plan) writable(name string) (root string, ok bool) {
 // maxSockets bounds the sockets that are hidden, each by a mount.
 const maxSockets = 512
 
-// hides covers secret places, and the sockets others listen on.
-func (pl *plan) hides() error {
-	secrets, err := pl.secrets()
-	for _, name := range secrets {
-		pl.c.Mounts = append(pl.c.Mounts, guest.Mount{Kind: guest.MountHide, Target: name, Optional: true})
-	}
-	return err
-}
-
-// secrets are the places to hide that exist now, none in another.
+// secrets are the places to hide that exist now, none in another: what a policy
+// denies, and the sockets others listen on.
 func (pl *plan) secrets() ([]string, error) {
 	var listening []string
 	var listened sync.WaitGroup
