@@ -45,6 +45,7 @@ type confined struct {
 	waiting  *waiting
 	mu       sync.Mutex
 	covering sync.Mutex
+	looking  sync.WaitGroup
 	first    *os.File // a connection to the file server nobody has taken yet
 	scratch  string
 	write    []string               // what the policy lets it write, but for private places
@@ -317,7 +318,7 @@ func (in *confined) terminal(uid int) (ours, theirs *os.File, err error) {
 }
 
 func (in *confined) listen() (net.Listener, string, error) {
-	go in.keepCovered() // a command comes next, and would have to wait for it
+	in.looking.Go(func() { _ = in.keepCovered() }) // a command comes next, and would have to wait for it
 	dir := strings.ToLower(rand.Text()[:nameLength])
 	l, err := in.session.Listen(dir)
 	if err != nil {
@@ -352,6 +353,7 @@ func (in *confined) close() error {
 	if in.session != nil {
 		errs = append(errs, in.session.Close())
 	}
+	in.looking.Wait()
 	if in.bounds.group != nil {
 		errs = append(errs, in.bounds.group.Close())
 	}
