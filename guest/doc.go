@@ -2,8 +2,10 @@
 // carried there by the engine's own binary, re-executed: Main, called first in
 // main, returns at once unless the process is such a guest.
 //
-// Today a guest supervises: one guest process runs one command, is the reaper
-// of everything the command starts, and ends only when all of it is gone.
+// A session guest (confine) is PID 1 of a confined box, whose commands it forks;
+// see "A confined box" in ARCHITECTURE.md. Without confinement a guest supervises:
+// one guest process runs one command, is the reaper of everything the command
+// starts, and ends only when all of it is gone.
 //
 //   - It is a child subreaper, so a descendant that daemonizes (setsid, double
 //     fork) becomes its child instead of init's. wait4 that finds no child

@@ -107,6 +107,7 @@ const reportSize = int(unsafe.Sizeof(report{}))
 
 // reap is the life of a reaper; it does not return.
 //
+//lint:ignore U1000 assembly calls it
 //go:norace
 //go:nosplit
 //go:nocheckptr
@@ -204,6 +205,7 @@ func fail(l *launch, stage uint32, errno syscall.Errno) {
 
 // become turns this copy into the command; it does not return.
 //
+//lint:ignore U1000 assembly calls it
 //go:norace
 //go:nosplit
 //go:nocheckptr

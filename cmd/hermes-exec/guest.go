@@ -123,6 +123,21 @@ type servedBox struct {
 
 func (b *servedBox) Info() sandbox.Info { return b.info }
 
+// Lost and WhyLost implement sandbox.Losable.
+func (b *servedBox) Lost() <-chan struct{} {
+	if inner, ok := b.Sandbox.(sandbox.Losable); ok {
+		return inner.Lost()
+	}
+	return nil
+}
+
+func (b *servedBox) WhyLost() error {
+	if inner, ok := b.Sandbox.(sandbox.Losable); ok {
+		return inner.WhyLost()
+	}
+	return nil
+}
+
 // FutureInputs implements sandbox.Auditor.
 func (b *servedBox) FutureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error) {
 	if a, ok := b.Sandbox.(sandbox.Auditor); ok {

@@ -52,6 +52,15 @@ func (v *server) openBox(c ssh.NewChannel) {
 	}
 	b.ch = ch
 	go ssh.DiscardRequests(requests)
+	if inner, ok := b.inner.(sandbox.Losable); ok {
+		go func() {
+			select {
+			case <-inner.Lost(): // as it is here, it is for the engine
+				ch.Close()
+			case <-b.over:
+			}
+		}()
+	}
 	b.answer(sshwire.Answer{Info: &b.info})
 	b.obey()
 	b.rush() // no more orders: the engine is gone, or wants it to be over
