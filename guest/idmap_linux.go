@@ -2,16 +2,83 @@ package guest
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// RootAs returns a user namespace in which this machine's root is the given
+// OpenTree returns a copy of all mounts at and below an absolute path in which no
+// component is a link, attached nowhere. What is open is what has the name now.
+func OpenTree(name string) (*os.File, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	tree, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open_tree", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(tree), name), nil
+}
+
+// IDMaps keeps the user namespaces through which trees are shown. The zero value
+// is ready; it is safe for concurrent use.
+type IDMaps struct {
+	mu   sync.Mutex
+	open map[[2]int]*os.File
+}
+
+// Show makes what root owns in a tree the user's, and what the user makes in it
+// root's outside. Not every file system can.
+func (m *IDMaps) Show(tree *os.File, uid, gid int) error {
+	ns, err := m.namespace(uid, gid)
+	if err != nil {
+		return err
+	}
+	err = unix.MountSetattr(int(tree.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
+		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())})
+	if err != nil {
+		return &fs.PathError{Op: "map ids of", Path: tree.Name(), Err: err}
+	}
+	return nil
+}
+
+func (m *IDMaps) namespace(uid, gid int) (*os.File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := [2]int{uid, gid}
+	if f := m.open[key]; f != nil {
+		return f, nil
+	}
+	f, err := rootAs(uid, gid)
+	if err != nil {
+		return nil, err
+	}
+	if m.open == nil {
+		m.open = map[[2]int]*os.File{}
+	}
+	m.open[key] = f
+	return f, nil
+}
+
+// Close lets go of the namespaces; trees that were shown stay as they are.
+func (m *IDMaps) Close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range m.open {
+		f.Close()
+	}
+	m.open = nil
+}
+
+// rootAs returns a user namespace in which this machine's root is the given
 // user: a mount that is shown through it shows root's files as that user's. The
 // caller closes it.
-func RootAs(uid, gid int) (*os.File, error) {
+func rootAs(uid, gid int) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err

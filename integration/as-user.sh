@@ -23,7 +23,7 @@ chmod 755 "$dir"
 one() {
 	local pkg=$1 path=$2 name=${1//\//_}.test start short=
 	case $pkg in */sshbox | */backends/ssh) short=-test.short ;; esac # as root before
-	if ! go test -c -o "$dir/bin/$name" "$pkg"; then
+	if ! go test -c -vet=off -ldflags="-s -w" -o "$dir/bin/$name" "$pkg"; then
 		touch "$dir/failed"
 		return
 	fi

@@ -27,9 +27,17 @@ func TestClient(t *testing.T) {
 		t.Fatal("no scripts", err)
 	}
 	t.Parallel()
-	for _, version := range pythons(t) {
+	versions := pythons(t)
+	for i, version := range versions {
 		for _, script := range scripts {
-			t.Run(version.name+"/"+strings.TrimSuffix(filepath.Base(script), ".py"), func(t *testing.T) {
+			name := strings.TrimSuffix(filepath.Base(script), ".py")
+			switch name {
+			case "basics", "large", "threads", "death", "refused": // no more of Python than the others need
+				if 0 < i && i < len(versions)-1 {
+					continue
+				}
+			}
+			t.Run(version.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				source, err := os.ReadFile(script)
 				if err != nil {

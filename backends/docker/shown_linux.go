@@ -7,66 +7,27 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/hermes-exec/hermes-exec/guest"
 )
 
-// idMaps keeps the user namespaces through which mounts show root as a user.
-type idMaps struct {
-	mu   sync.Mutex
-	open map[user]*os.File
-}
+// idMaps shows root's files as a user's.
+type idMaps struct{ maps guest.IDMaps }
 
-func (m *idMaps) of(u user) (*os.File, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if f := m.open[u]; f != nil {
-		return f, nil
-	}
-	f, err := guest.RootAs(u.ID, u.GID)
-	if err != nil {
-		return nil, err
-	}
-	if m.open == nil {
-		m.open = map[user]*os.File{}
-	}
-	m.open[u] = f
-	return f, nil
-}
-
-func (m *idMaps) close() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, f := range m.open {
-		f.Close()
-	}
-	m.open = nil
-}
+func (m *idMaps) close() { m.maps.Close() }
 
 // tree is a copy of all mounts at and below a place, attached nowhere, in which
 // what root owns is the user's, and what that user makes is root's outside.
 func (m *idMaps) tree(name string, u user) (*os.File, error) {
-	ns, err := m.of(u)
+	f, err := guest.OpenTree(name)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	defer unix.Close(fd)
-	tree, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open_tree", Path: name, Err: err}
-	}
-	f := os.NewFile(uintptr(tree), name)
-	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
-		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())}); err != nil {
+	if err := m.maps.Show(f, u.ID, u.GID); err != nil {
 		f.Close()
-		return nil, &fs.PathError{Op: "map ids of", Path: name, Err: err}
+		return nil, err
 	}
 	return f, nil
 }

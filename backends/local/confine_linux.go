@@ -26,7 +26,7 @@ type host struct {
 	spawner  guest.Spawner
 	waiting  waiting
 	reserved reservations
-	maps     idMaps
+	maps     guest.IDMaps
 	limits   limiter
 	sweep    sync.Once // of what killed engines left in workspaces
 }
@@ -35,7 +35,7 @@ func (h *host) close() {
 	h.waiting.close()
 	h.reserved.close()
 	h.spawner.Close()
-	h.maps.close()
+	h.maps.Close()
 }
 
 // confined is a box's session guest with what belongs to it on this machine.

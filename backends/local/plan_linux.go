@@ -161,9 +161,9 @@ func (pl *plan) reach(name string) {
 // tree opens the source of a mount here; mapped, what root owns in it is the
 // box user's inside.
 func (pl *plan) tree(m *guest.Mount, mapped bool) error {
-	f, err := openTree(m.Source)
+	f, err := guest.OpenTree(m.Source)
 	if err != nil {
-		return fmt.Errorf("%s: %w", m.Source, err)
+		return err
 	}
 	pl.trees = append(pl.trees, f)
 	m.Tree = len(pl.trees)
@@ -176,7 +176,7 @@ func (pl *plan) tree(m *guest.Mount, mapped bool) error {
 	if !mapped || st.Uid != 0 {
 		return nil
 	}
-	if err := pl.user.mapTree(f); err != nil {
+	if err := pl.user.maps.Show(f, pl.user.uid, pl.user.gid); err != nil {
 		if m.Write {
 			return fmt.Errorf("%s belongs to root, and its file system cannot show it as another user's (%w): give it to an ordinary user (chown), or run as one",
 				m.Source, err)

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +24,7 @@ type boxUser struct {
 	uid, gid int
 	// foreign says that it is not the engine's own user, which is root then.
 	foreign bool
-	maps    *idMaps
+	maps    *guest.IDMaps
 }
 
 // userOf decides who a box is: an ordinary user himself; for root never root,
@@ -111,63 +110,6 @@ func groupOf(uid, gid int) int {
 }
 
 func owner(info os.FileInfo) uint32 { return info.Sys().(*syscall.Stat_t).Uid }
-
-// mapTree makes what root owns in a tree of mounts the box user's.
-func (u boxUser) mapTree(tree *os.File) error {
-	ns, err := u.maps.get(u.uid, u.gid)
-	if err != nil {
-		return err
-	}
-	return unix.MountSetattr(int(tree.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
-		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ns.Fd())})
-}
-
-// idMaps keeps the user namespaces whose maps mounts are shown through.
-type idMaps struct {
-	mu   sync.Mutex
-	open map[[2]int]*os.File
-}
-
-func (m *idMaps) get(uid, gid int) (*os.File, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	key := [2]int{uid, gid}
-	if f := m.open[key]; f != nil {
-		return f, nil
-	}
-	f, err := guest.RootAs(uid, gid)
-	if err != nil {
-		return nil, err
-	}
-	if m.open == nil {
-		m.open = map[[2]int]*os.File{}
-	}
-	m.open[key] = f
-	return f, nil
-}
-
-func (m *idMaps) close() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, f := range m.open {
-		f.Close()
-	}
-	m.open = nil
-}
-
-// openTree returns a copy of all mounts at and below a path, attached nowhere.
-func openTree(name string) (*os.File, error) {
-	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	tree, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(tree), name), nil
-}
 
 // enters tells whether the mode of a directory lets the user pass through it;
 // mapped, what root owns is shown as his, and what he owns as nobody's.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -28,6 +29,7 @@ type box struct {
 	orders  chan struct{}
 	sockets chan struct{}
 	using   sync.WaitGroup
+	closing atomic.Bool
 	over    chan struct{} // closed when nothing of the box is left
 
 	writing sync.Mutex // one answer at a time
@@ -55,8 +57,10 @@ func (v *server) openBox(c ssh.NewChannel) {
 	if inner, ok := b.inner.(sandbox.Losable); ok {
 		go func() {
 			select {
-			case <-inner.Lost(): // as it is here, it is for the engine
-				ch.Close()
+			case <-inner.Lost(): // as it is here, it is for the engine; unless that has closed it
+				if !b.closing.Load() {
+					ch.Close()
+				}
 			case <-b.over:
 			}
 		}()
@@ -111,6 +115,7 @@ func bare(err error) error {
 
 // close closes the box, gracefully while hurry is not done.
 func (b *box) close() error {
+	b.closing.Store(true)
 	err := b.inner.Close(b.hurry)
 	b.v.mu.Lock()
 	defer b.v.mu.Unlock()
