@@ -1,8 +1,11 @@
+//go:build !race
+
 package guest
 
 // The copies share memory with the guest: to copy the tables of its pages, twice,
 // and to fault on each page afterwards, would take longer than everything else of
-// a start. Each has a stack of its own.
+// a start. Each has a stack of its own. Not under the race detector, which looks
+// at what assembly calls, and is a library's with one state a thread.
 
 // startReaper makes a reaper in the namespaces the flags ask for. A negative pid
 // is an errno.

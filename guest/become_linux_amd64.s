@@ -1,3 +1,5 @@
+//go:build !race
+
 #include "textflag.h"
 
 // func startReaper(l *launch, flags, stack uintptr) (pid uintptr)

@@ -15,7 +15,7 @@ make -s build
 export HERMES_EXEC_BIN="$PWD/bin/hermes-exec"
 lean="-ldflags=-s -w" # half the time of linking
 remote="./backends/docker ./sandbox/sshbox ./backends/ssh" # slow to start: they run once, with the detector
-CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -vet=off "$lean" -race -short -timeout 8m $remote ./rpc ./engine ./guest ./guest/serve ./backends/local/... ./registry ./output ./walk &
+CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -p 3 -vet=off "$lean" -race -short -timeout 8m $remote ./rpc ./engine ./guest ./guest/serve ./backends/local/... ./registry ./output ./walk &
 race=$!
 CGO_ENABLED=0 go test -vet=off "$lean" -timeout 8m -parallel 4 $(go list ./... | grep -vxFf <(go list $remote)) || failed=1
 wait "$race" || failed=1

@@ -45,8 +45,8 @@ type confined struct {
 	waiting  *waiting
 	mu       sync.Mutex
 	covering sync.Mutex
-	looking  sync.WaitGroup
-	first    *os.File // a connection to the file server nobody has taken yet
+	soon     sync.WaitGroup // what nobody waits for but close
+	first    *os.File       // a connection to the file server nobody has taken yet
 	scratch  string
 	write    []string               // what the policy lets it write, but for private places
 	guarded  map[string]os.FileInfo // and what in there not, as it was when it was made read-only
@@ -318,27 +318,28 @@ func (in *confined) terminal(uid int) (ours, theirs *os.File, err error) {
 }
 
 func (in *confined) listen() (net.Listener, string, error) {
-	in.looking.Go(func() { _ = in.keepCovered() }) // a command comes next, and would have to wait for it
+	in.soon.Go(func() { _ = in.keepCovered() }) // a command comes next, and would have to wait for it
 	dir := strings.ToLower(rand.Text()[:nameLength])
 	l, err := in.session.Listen(dir)
 	if err != nil {
 		return nil, "", err
 	}
 	dir = path.Join(in.scratch, dir)
-	return &inner{l, func() { _ = in.files.RemoveAll(context.Background(), dir) }}, path.Join(dir, socketName), nil
+	remove := func() { in.soon.Go(func() { _ = in.files.RemoveAll(context.Background(), dir) }) }
+	return &inner{l, remove}, path.Join(dir, socketName), nil
 }
 
 // inner is a socket in a confined box.
 type inner struct {
 	net.Listener
-	remove func() // its directory
+	remove func() // its directory, soon
 }
 
 // Close closes the socket. Its directory is removed soon after: it is in the
 // box's own file system, and gone with that.
 func (l *inner) Close() error {
 	err := l.Listener.Close()
-	go l.remove()
+	l.remove()
 	return err
 }
 
@@ -347,13 +348,13 @@ func (in *confined) close() error {
 	if in.files != nil {
 		errs = append(errs, in.files.Close())
 	}
+	in.soon.Wait()
 	if in.first != nil {
 		in.first.Close()
 	}
 	if in.session != nil {
 		errs = append(errs, in.session.Close())
 	}
-	in.looking.Wait()
 	if in.bounds.group != nil {
 		errs = append(errs, in.bounds.group.Close())
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,8 @@ import (
 )
 
 // limited opens a confined box with resource limits.
+var limitedID = fmt.Sprintf("limited%d", os.Getpid())
+
 func limited(t *testing.T, r sandbox.Resources, bestEffort ...sandbox.ClauseName) (sandbox.Sandbox, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -28,7 +31,7 @@ func limited(t *testing.T, r sandbox.Resources, bestEffort ...sandbox.ClauseName
 	backend := New(Config{})
 	t.Cleanup(func() { backend.Close() })
 	return backend.Create(context.Background(), sandbox.Spec{
-		WorkDir: dir, Resources: r,
+		ID: limitedID, WorkDir: dir, Resources: r,
 		Policy: sandbox.Policy{Name: "limited", Read: []string{"/"}, Write: []string{dir}, BestEffort: bestEffort},
 	})
 }
@@ -62,7 +65,7 @@ func needs(t *testing.T, resources ...sandbox.Limit) {
 			t.Skip(c.Why)
 		}
 		groups := func() []string {
-			all, _ := filepath.Glob(filepath.Join(c.Dir, "hermes-exec-*"))
+			all, _ := filepath.Glob(filepath.Join(c.Dir, "hermes-exec-*-"+limitedID+"-*")) // others run at the same time
 			return all
 		}
 		before := groups()
