@@ -231,7 +231,9 @@ func (k *keeper) close() error {
 	k.closing = true
 	k.mu.Unlock()
 	n, err := k.order(context.Background(), "close")
+	k.sending.Lock() // an order may still be on its way
 	_ = k.ch.CloseWrite()
+	k.sending.Unlock()
 	k.ch.Close()
 	select {
 	case <-k.gone:
