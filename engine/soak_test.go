@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,10 @@ func footprint(t *testing.T) (fds, goroutines int) {
 	if err != nil {
 		t.Skip("needs /proc to count descriptors")
 	}
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { // the Go runtime's, which looks how many processors it has
+		name, _ := os.Readlink("/proc/self/fd/" + e.Name())
+		return strings.HasPrefix(name, "/sys/fs/cgroup/") && strings.Contains(name, "/cpu.")
+	})
 	return len(entries), runtime.NumGoroutine()
 }
 
@@ -69,8 +74,17 @@ func TestSoakRunsInSequence(t *testing.T) {
 			t.Fatalf("%s, %v", r.JSON(), err)
 		}
 	}
-	once(soakScript) // warm: lazy tables, pools, the spare of the backend
+	once(soakScript) // warm: lazy tables, pools
+	once(soakScript)
 	fds, goroutines := footprint(t)
+	for quiet := 0; quiet < 20; quiet++ { // and the spare of the backend, made when there is time
+		time.Sleep(50 * time.Millisecond)
+		f, g := footprint(t)
+		if f > fds || g > goroutines {
+			quiet = 0
+		}
+		fds, goroutines = max(f, fds), max(g, goroutines)
+	}
 	for i := range soak(5, 1000) {
 		if i%20 == 0 {
 			once(soakScript)
