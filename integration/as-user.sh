@@ -40,10 +40,10 @@ one() {
 	fi
 }
 
-# Three packages at once, the longest first.
+# Two packages at once, the longest first.
 list() { go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' "$@"; }
 while read -r pkg path; do
-	while [ "$(jobs -rp | wc -l)" -ge 3 ]; do
+	while [ "$(jobs -rp | wc -l)" -ge 2 ]; do
 		wait -n || true
 	done
 	one "$pkg" "$path" &
