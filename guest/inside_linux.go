@@ -62,7 +62,7 @@ func confineOne() int {
 		if json.Unmarshal(packet[1:], &g.c) != nil || len(fds) > 0 || g.found() != nil {
 			return 1
 		}
-		if !readable(control, 0) {
+		if !readable(control) {
 			g.warmUp()
 		}
 		packet, fds, err = receivePacket(control, maxPacket)
@@ -297,9 +297,9 @@ func (g *inside) idle(wait int) bool {
 	return err == nil && fds[0].Revents == 0
 }
 
-// readable waits so many milliseconds for something to be read.
-func readable(fd, wait int) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, wait)
+// readable reports whether there is something to be read.
+func readable(fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	return n > 0 || err != nil
 }
 
