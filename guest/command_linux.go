@@ -120,6 +120,7 @@ func (c *command) follow() {
 	}
 	c.reaper.free()
 	c.mu.Lock()
+	c.over = true // whatever was said: its number and descriptor are others' now
 	unix.Close(c.pidfd)
 	c.mu.Unlock()
 	c.g.mu.Lock()
