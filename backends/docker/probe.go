@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -162,11 +163,20 @@ func (d *daemon) readFile(ctx context.Context, id, name string) (string, error) 
 
 // remove removes a container and what is its own, whatever it does.
 func (d *daemon) remove(ctx context.Context, id string) error {
-	_, err := d.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress") {
-		return nil
+	for {
+		_, err := d.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		switch {
+		case err == nil, cerrdefs.IsNotFound(err), cerrdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress"):
+			return nil
+		case !strings.Contains(err.Error(), "is not running"): // else it ended while the engine was about to kill it
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	return err
 }
 
 // upload brings a guest program to where the engine is: into a volume with the

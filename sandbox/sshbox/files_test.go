@@ -338,7 +338,8 @@ func TestFilesCancelStorm(t *testing.T) {
 }
 
 // turns counts the round trips of a connection: a request after an answer is
-// another one.
+// another one. On a busy machine an answer may come between two requests that
+// do not wait for it, so it may count too many, never too few.
 type turns struct {
 	io.ReadWriteCloser
 	mu    sync.Mutex
@@ -388,24 +389,35 @@ func TestFilesRoundTrips(t *testing.T) {
 			name := dir + "/file"
 			trips := func(what string, most int, call func() error) {
 				t.Helper()
-				if _, err := f.Stat(t.Context(), "/"); err != nil {
-					t.Fatal(err)
+				fewest := 1 << 30
+				for range 20 {
+					if _, err := f.Stat(t.Context(), "/"); err != nil {
+						t.Fatal(err)
+					}
+					count.mu.Lock()
+					count.n = 0
+					count.mu.Unlock()
+					if err := call(); err != nil {
+						t.Errorf("%s: %v", what, err)
+					}
+					count.mu.Lock()
+					fewest = min(fewest, count.n)
+					count.mu.Unlock()
+					if fewest <= most {
+						return
+					}
 				}
-				count.mu.Lock()
-				count.n = 0
-				count.mu.Unlock()
-				if err := call(); err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
-				count.mu.Lock()
-				defer count.mu.Unlock()
-				if count.n > most {
-					t.Errorf("%s took %d round trips, not %d", what, count.n, most)
-				}
-				t.Logf("%s: %d", what, count.n)
+				t.Errorf("%s took %d round trips, not %d", what, fewest, most)
 			}
 			write := func() error { return put(f, name, []byte("content"), sandbox.CreateOptions{}) }
-			trips("write", c.write, write)
+			n := 0
+			trips("write", c.write, func() error {
+				n++
+				return put(f, fmt.Sprint(dir, "/", n), []byte("content"), sandbox.CreateOptions{})
+			})
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
 			trips("overwrite", c.overwrite, write)
 			trips("read", c.read, func() error {
 				r, err := f.Open(t.Context(), name)
