@@ -195,10 +195,11 @@ func (s *Session) greet(ctx context.Context) error {
 	if !stop() {
 		return context.Cause(ctx)
 	}
+	ended := err == nil && len(answer) == 0 || errors.Is(err, unix.ECONNRESET)
 	switch {
-	case err == nil && len(answer) == 0 && s.founded:
+	case ended && s.founded:
 		return ErrGone
-	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && len(answer) == 0, errors.Is(err, unix.ECONNRESET):
+	case ended, errors.Is(err, os.ErrDeadlineExceeded):
 		return ErrNoGuest
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrGone, err)
