@@ -47,7 +47,7 @@ func TestPollClient(t *testing.T) {
 		for _, script := range scripts {
 			name := strings.TrimSuffix(filepath.Base(script), ".py")
 			switch name {
-			case "basics", "large", "threads", "death", "closed": // no more of Python than the others need
+			case "basics", "large", "threads", "processes", "death", "closed": // no more of Python than the others need
 				if 0 < i && i < len(versions)-1 {
 					continue
 				}

@@ -69,7 +69,10 @@ func TestPollCall(t *testing.T) {
 // again with each poll: a file was written 18 times in 6 s.
 func TestPollAtMostOnce(t *testing.T) {
 	t.Parallel()
-	const clients, each = 8, 100
+	clients, each := 8, 100
+	if testing.Short() {
+		each = 20
+	}
 	var mu sync.Mutex
 	made := map[string]int{}
 	s := servePoll(t, Config{Handler: func(_ context.Context, c Call) json.RawMessage {
@@ -237,6 +240,9 @@ func TestPollHostileDirectory(t *testing.T) {
 
 // Too many files end the service, and it says so.
 func TestPollTooManyFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("65,537 files")
+	}
 	t.Parallel()
 	s := servePoll(t, Config{Handler: echoArgs}, func(p *poll) {
 		f := p.dir.(folder)

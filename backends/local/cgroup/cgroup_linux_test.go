@@ -440,14 +440,11 @@ func TestSweepAfterTheOwnerIsKilled(t *testing.T) {
 
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	removed := h.Sweep()
-	for _, dir := range left {
-		if !slices.Contains(removed, dir) {
-			t.Errorf("%s was not swept", dir)
+	for stop := time.Now().Add(30 * time.Second); len(theirs()) > 0; time.Sleep(time.Millisecond) {
+		h.Sweep()
+		if left := theirs(); len(left) > 0 && time.Now().After(stop) { // another engine that begins may be sweeping it
+			t.Fatalf("left: %v", left)
 		}
-	}
-	if left := theirs(); len(left) > 0 {
-		t.Errorf("left: %v", left)
 	}
 	if err := fd.Signal(syscall.Signal(0)); !errors.Is(err, os.ErrProcessDone) && !zombie(pid) {
 		t.Error("the process in it lives on:", err)
