@@ -33,12 +33,11 @@ type Docker struct {
 	Disk   int64   // bytes, 0 for no limit
 	PIDs   int
 
-	MountCwd               bool // the working directory at /workspace
-	RunAsHostUser          bool
-	Persistent             bool // files outlive the container
-	PersistAcrossProcesses bool
-	OrphanReaper           bool
-	Pool                   int // containers that wait for a first run
+	MountCwd      bool // the working directory at /workspace
+	RunAsHostUser bool
+	Persistent    bool // files outlive the container
+	OrphanReaper  bool
+	Pool          int // containers that wait for a first run
 }
 
 // SSH says how a host is reached. What is empty is for the ssh configuration
@@ -62,7 +61,7 @@ func defaultDocker() Docker {
 	return Docker{
 		Image: "nikolaik/python-nodejs:python3.11-nodejs20",
 		CPU:   1, Memory: 5120 << 20, Disk: 51200 << 20,
-		Persistent: true, PersistAcrossProcesses: true, OrphanReaper: true,
+		Persistent: true, OrphanReaper: true,
 	}
 }
 
@@ -123,7 +122,6 @@ func (t *Terminal) backends() []setting {
 		{"terminal.docker_extra_args", "TERMINAL_DOCKER_EXTRA_ARGS", extraArgs{}},
 		{"terminal.docker_mount_cwd_to_workspace", "TERMINAL_DOCKER_MOUNT_CWD_TO_WORKSPACE", flag{&d.MountCwd}},
 		{"terminal.docker_run_as_host_user", "TERMINAL_DOCKER_RUN_AS_HOST_USER", flag{&d.RunAsHostUser}},
-		{"terminal.docker_persist_across_processes", "TERMINAL_DOCKER_PERSIST_ACROSS_PROCESSES", flag{&d.PersistAcrossProcesses}},
 		{"terminal.docker_orphan_reaper", "TERMINAL_DOCKER_ORPHAN_REAPER", flag{&d.OrphanReaper}},
 		{"terminal.docker_pool", "TERMINAL_DOCKER_POOL", poolOf(d)},
 		{"terminal.docker_network", "TERMINAL_DOCKER_NETWORK", networkOf(d)},
@@ -159,7 +157,6 @@ func (b *Backend) settings() []setting {
 			{"forward_env", "", list{&d.ForwardEnv, forwardName}},
 			{"mount_cwd", "", flag{&d.MountCwd}},
 			{"run_as_host_user", "", flag{&d.RunAsHostUser}},
-			{"persist_across_processes", "", flag{&d.PersistAcrossProcesses}},
 			{"orphan_reaper", "", flag{&d.OrphanReaper}},
 			{"pool", "", poolOf(d)},
 			{"network", "", networkOf(d)},

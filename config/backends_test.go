@@ -13,7 +13,7 @@ import (
 func TestBackendsThatAreAlwaysThere(t *testing.T) {
 	reference := Docker{
 		Image: "nikolaik/python-nodejs:python3.11-nodejs20", CPU: 1, Memory: 5120 << 20, Disk: 51200 << 20,
-		Persistent: true, PersistAcrossProcesses: true, OrphanReaper: true,
+		Persistent: true, OrphanReaper: true,
 	}
 	full := Docker{
 		Image: "python:3.13", Volumes: []string{"/data:/data:ro", "cache:/root/.cache", "~/x:/x"},
@@ -70,7 +70,7 @@ terminal:
 			`TERMINAL_DOCKER_ENV={"TOKEN": "s3cr3t=x\n", "A": "\u0031", "EMPTY": ""}`,
 			`TERMINAL_DOCKER_FORWARD_ENV=["GH_TOKEN"]`, "TERMINAL_DOCKER_EXTRA_ARGS=[]",
 			"TERMINAL_DOCKER_MOUNT_CWD_TO_WORKSPACE=True", "TERMINAL_DOCKER_RUN_AS_HOST_USER=1",
-			"TERMINAL_DOCKER_PERSIST_ACROSS_PROCESSES=false", "TERMINAL_DOCKER_ORPHAN_REAPER=no",
+			"TERMINAL_DOCKER_ORPHAN_REAPER=no",
 			"TERMINAL_DOCKER_POOL=2", "TERMINAL_DOCKER_NETWORK=true", "TERMINAL_DOCKER_RUNTIME=runsc", "TERMINAL_DOCKER_HOST=ssh://me@box",
 			"TERMINAL_CONTAINER_CPU=0.5", "TERMINAL_CONTAINER_MEMORY=512", "TERMINAL_CONTAINER_DISK=0", "TERMINAL_CONTAINER_PERSISTENT=False",
 			"TERMINAL_SSH_HOST=box.example", "TERMINAL_SSH_USER=me", "TERMINAL_SSH_PORT=2222", "TERMINAL_SSH_KEY=~/.ssh/k",
@@ -125,7 +125,6 @@ backends:
     pids: 64
     host: tcp://build:2376
     persistent: no
-    persist_across_processes: false
     orphan_reaper: false
   9_plain: {type: docker}
 `)
@@ -158,7 +157,7 @@ backends:
 	for key, want := range map[string]string{
 		"backends.ci.image": c.Path + ":10", "backends.ci.pool": c.Path + ":18", "backends.gpu-box.user": c.Path + ":2",
 		"backends.other.box.host": c.Path + ":6", "backends.other.box.port": "default", "backends.9_plain.memory": "default",
-		"backends.9_plain.type": c.Path + ":27", "backends.ci.accept_new": "", "backends.none.type": "",
+		"backends.9_plain.type": c.Path + ":26", "backends.ci.accept_new": "", "backends.none.type": "",
 	} {
 		if got := c.Origin(key); got != want {
 			t.Errorf("origin of %s is %q, want %q", key, got, want)

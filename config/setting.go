@@ -86,7 +86,7 @@ func foreignKeys(section string) []string {
 	switch section {
 	case "terminal":
 		return strings.Fields(`modal_mode credential_files modal_image daytona_image singularity_image persistent_shell
-			sudo_password env_type`)
+			sudo_password env_type docker_persist_across_processes`)
 	case "security":
 		return strings.Fields(`tirith_enabled tirith_path tirith_timeout tirith_fail_open acked_advisories allow_lazy_installs`)
 	case "approvals":

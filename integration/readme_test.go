@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -59,6 +60,35 @@ func TestREADMESaysWhatIsEnforced(t *testing.T) {
 	}
 	if diff := cmp.Diff(strings.Split(old, "\n"), strings.Split(table, "\n")); diff != "" {
 		t.Errorf("README.md differs from doctor (-README +doctor); HERMES_EXEC_UPDATE=1 writes it:\n%s", diff)
+	}
+}
+
+// What the README shows of configuration and policy files is taken as it stands.
+func TestREADMEShowsWhatIsAccepted(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllStringSubmatch(string(readme), -1)
+	if len(blocks) < 2 {
+		t.Fatalf("%d blocks of YAML", len(blocks))
+	}
+	for _, block := range blocks {
+		dir, home, user := t.TempDir(), t.TempDir(), t.TempDir()
+		name := filepath.Join(home, "config.yaml")
+		args := []string{"--home", home, "config", "check"}
+		if strings.HasPrefix(block[1], "extends:") {
+			args = []string{"--home", home, "policy", "check", name}
+		}
+		if err := errors.Join(os.Mkdir(filepath.Join(user, "out"), 0o700), os.WriteFile(name, []byte(block[1]), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(binary(t), args...)
+		cmd.Dir, cmd.Env = dir, []string{"HOME=" + user, "PATH=" + os.Getenv("PATH")}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s\n%q: %v\n%s", block[1], args, err, out)
+		}
 	}
 }
 

@@ -30,7 +30,6 @@ type box struct {
 	env     []string
 	inside  confinement // nil in a box that is not confined, which has the next two
 	scratch *lockedDir
-	spare   spare
 	files   sandbox.Files
 	tempDir string          // TMPDIR of every command, where /tmp cannot be written
 	closing context.Context // done when Close has begun: it closes the listeners
@@ -103,8 +102,7 @@ func (b *box) unconfined() (err error) {
 		b.info.ID = filepath.Base(b.scratch.path)
 	}
 	b.files = files.New()
-	b.spare = spare{program: b.backend.config.Guest}
-	b.spare.make()
+	b.backend.spare.make()
 	return nil
 }
 
@@ -285,7 +283,6 @@ func (b *box) close(ctx context.Context) error {
 		}
 		return nil
 	}
-	b.spare.close()
 	if err := b.scratch.remove(); err != nil {
 		return fmt.Errorf("local: close: remove scratch directory: %w", err)
 	}

@@ -7,13 +7,15 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// buffers and host are of no use here.
+// buffers, host and spare are of no use here.
 type (
 	buffers struct{}
 	host    struct{}
+	spare   struct{ program string }
 )
 
-func (*host) close() {}
+func (*host) close()  {}
+func (*spare) close() {}
 
 func (b *Backend) create(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
 	return nil, fmt.Errorf("%w on Windows: use a container or ssh backend", sandbox.ErrUnavailable)

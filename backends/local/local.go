@@ -54,6 +54,7 @@ type Backend struct {
 	closed bool
 	swept  map[string]bool // directories that were looked through for garbage
 	host   host
+	spare  spare
 	boxes  map[sandbox.Sandbox]struct{}
 }
 
@@ -65,7 +66,7 @@ func New(config Config) *Backend {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Backend{config: config, log: log, boxes: map[sandbox.Sandbox]struct{}{}, swept: map[string]bool{}}
+	return &Backend{config: config, log: log, spare: spare{program: config.Guest}, boxes: map[sandbox.Sandbox]struct{}{}, swept: map[string]bool{}}
 }
 
 // Create makes a box. Its processes run in Spec.WorkDir, or in the directory
@@ -138,6 +139,7 @@ func (b *Backend) Close() error {
 	}
 	all.Wait()
 	b.host.close()
+	b.spare.close()
 	return errors.Join(errs...)
 }
 

@@ -179,13 +179,13 @@ func (p *process) supervise(ctx context.Context, run guest.Command, files [3]*os
 		}
 		return explain(run, err)
 	}
-	sup, spare, err := p.box.spare.take()
+	sup, spare, err := p.box.backend.spare.take()
 	if err != nil {
 		return err
 	}
 	p.pid, err = sup.Start(ctx, run, files)
 	if spare && errors.Is(err, guest.ErrGone) {
-		if sup, err = guest.Spawn(p.box.spare.program); err != nil {
+		if sup, err = guest.Spawn(p.box.backend.spare.program); err != nil {
 			return err
 		}
 		p.pid, err = sup.Start(ctx, run, files)
@@ -221,7 +221,7 @@ func (p *process) follow(forget func() bool) {
 		p.stdin.Close()
 	}
 	if p.box.inside == nil {
-		p.box.spare.again()
+		p.box.backend.spare.again()
 	}
 	p.exit = sandbox.Exit{Code: event.Code, Signal: event.Signal}
 	if !event.Exited { // lost, or not to be killed

@@ -13,8 +13,13 @@ import (
 // ended before: not while the command itself is starting.
 const spareAfter = 250 * time.Millisecond
 
-// spare keeps one guest in waiting, so that the next Start need not wait for
-// one. A box has it from the beginning, and again once it was used.
+// afterEnd is what a command's end gets to be told and tidied up after before the
+// next guest is made.
+const afterEnd = 5 * time.Millisecond
+
+// spare keeps one guest in waiting for the boxes that are not confined, so that
+// the next Start need not wait for one. It is there from the first box on, and
+// again once it was used.
 type spare struct {
 	program string
 
@@ -61,14 +66,12 @@ func (s *spare) take() (sup *guest.Supervisor, spare bool, err error) {
 	return sup, false, err
 }
 
-// again is called when a command has ended: a box that has run two will run
-// more.
+// again is called when a command has ended: who has run two will run more.
 func (s *spare) again() {
 	s.mu.Lock()
-	more := s.taken > 1
-	s.mu.Unlock()
-	if more {
-		s.make()
+	defer s.mu.Unlock()
+	if s.taken > 1 && !s.closed && s.timer.Stop() {
+		s.timer.Reset(afterEnd)
 	}
 }
 

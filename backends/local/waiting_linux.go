@@ -102,10 +102,6 @@ func (w *waiting) again(spawner *guest.Spawner, program string, who guest.Confin
 	})
 }
 
-// afterEnd is what a command's end gets to be told and tidied up after before the
-// next guest is made.
-const afterEnd = 5 * time.Millisecond
-
 // soon makes the guest that is to be made, if one is: a command has ended.
 func (w *waiting) soon() {
 	w.mu.Lock()
