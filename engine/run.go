@@ -197,8 +197,13 @@ func (s *Session) prepare(ctx context.Context, script Script, run string, r *Res
 		p.describe(r)
 		news = append(news, p.tell()...)
 		var stageErr error
+		stage := func() { st, stageErr = newStage(ctx, p.box, run, p.module(), script.Code) }
 		var staged sync.WaitGroup
-		staged.Go(func() { st, stageErr = newStage(ctx, p.box, run, p.module(), script.Code) })
+		if s.elsewhere { // each answer is a round trip away; here to wake another thread takes longer
+			staged.Go(stage)
+		} else {
+			stage()
+		}
 		var python interpreter
 		python, err = p.interpreter(ctx, script.Interpreter)
 		r.Interpreter, r.Warnings = python.path, append(news, python.warnings...)

@@ -63,6 +63,21 @@ subprocess.Popen(["sleep", "300"], start_new_session=True)
 print("done")
 `
 
+// atRest is the footprint once nothing comes any more: the backend makes a spare
+// when there is time.
+func atRest(t *testing.T) (fds, goroutines int) {
+	fds, goroutines = footprint(t)
+	for quiet := 0; quiet < 20; quiet++ {
+		time.Sleep(50 * time.Millisecond)
+		f, g := footprint(t)
+		if f > fds || g > goroutines {
+			quiet = 0
+		}
+		fds, goroutines = max(f, fds), max(g, goroutines)
+	}
+	return fds, goroutines
+}
+
 // One engine, one session, many runs in sequence.
 func TestSoakRunsInSequence(t *testing.T) {
 	e := newEngine(t, nil)
@@ -76,15 +91,7 @@ func TestSoakRunsInSequence(t *testing.T) {
 	}
 	once(soakScript) // warm: lazy tables, pools
 	once(soakScript)
-	fds, goroutines := footprint(t)
-	for quiet := 0; quiet < 20; quiet++ { // and the spare of the backend, made when there is time
-		time.Sleep(50 * time.Millisecond)
-		f, g := footprint(t)
-		if f > fds || g > goroutines {
-			quiet = 0
-		}
-		fds, goroutines = max(f, fds), max(g, goroutines)
-	}
+	fds, goroutines := atRest(t)
 	for i := range soak(5, 1000) {
 		if i%20 == 0 {
 			once(soakScript)
@@ -98,7 +105,13 @@ func TestSoakRunsInSequence(t *testing.T) {
 // Sessions side by side, each opened, used and closed, in several rounds.
 func TestSoakSessionsAtOnce(t *testing.T) {
 	e := newEngine(t, nil)
-	fds, goroutines := footprint(t)
+	s := open(t, e, Task{})
+	for range 2 { // the backend's spare
+		if r, err := s.Run(t.Context(), Script{Code: "pass"}); err != nil {
+			t.Fatalf("%s, %v", r.JSON(), err)
+		}
+	}
+	fds, goroutines := atRest(t)
 	for round := range soak(1, 5) {
 		var wg sync.WaitGroup
 		for i := range soak(8, 64) {

@@ -130,7 +130,6 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	var deny []string // what is not to be written
 	var planErr, reserveErr error
 	var planned sync.WaitGroup
-	planned.Go(func() { pl, planErr = newPlan(p, who, user, b.info.Home) })
 	planned.Go(func() { deny, reserveErr = b.reserve(ctx, in, p) })
 	host, program := &b.backend.host, b.backend.config.Guest
 	in.session = host.waiting.take(who)
@@ -138,6 +137,7 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	if !waited {
 		in.session, err = host.spawner.Spawn(program, who)
 	}
+	pl, planErr = newPlan(p, who, user, b.info.Home) // to have another thread make it takes as long
 	planned.Wait()
 	if planErr == nil {
 		defer pl.close()

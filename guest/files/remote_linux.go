@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -166,6 +167,26 @@ func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error
 // MkdirAll implements sandbox.Files.
 func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
 	return c.plain(ctx, "mkdirall", &request{op: opMkdirAll, name: name, perm: perm.Perm()})
+}
+
+// Make implements sandbox.Maker.
+func (c *Client) Make(ctx context.Context, name string, perm, dir fs.FileMode) (io.WriteCloser, error) {
+	name, err := checkName(ctx, "make", name)
+	if err != nil {
+		return nil, err
+	}
+	var file *os.File
+	err = c.call(ctx, "make", &request{op: opMake, name: name, perm: perm.Perm(), dir: dir.Perm()}, func(_ *conn, kind byte, b *body, fd int) error {
+		if err := accept(kind, b, fd, unix.O_WRONLY); err != nil {
+			return err
+		}
+		file = os.NewFile(uintptr(fd), name)
+		return nil
+	})
+	if err != nil {
+		return nil, err // not a nil *os.File
+	}
+	return file, nil
 }
 
 // Rename implements sandbox.Files.

@@ -131,7 +131,7 @@ func (s *server) answer(r *request) error {
 		s.out = newReply(s.out, replyError, r.seq).error(err)
 	}
 	broken = s.send(fd)
-	if fd >= 0 && r.op == opOpen {
+	if fd >= 0 && r.op != opCreate {
 		unix.Close(fd)
 	}
 	return broken
@@ -157,6 +157,14 @@ func (s *server) do(r *request, fd *int) (err, broken error) {
 		}
 	case opCreate:
 		return s.create(ctx, r, fd), nil
+	case opMake:
+		var name string
+		if name, err = checkName(ctx, "make", r.name); err != nil {
+			return err, nil
+		}
+		if *fd, err = s.files.make(name, r.perm, r.dir); err != nil {
+			*fd, err = -1, pathError("make", name, err)
+		}
 	case opCommit, opDiscard:
 		a := s.open[r.handle]
 		if a == nil {

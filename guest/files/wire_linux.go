@@ -11,6 +11,7 @@ const (
 	opResolve   = 'r'
 	opOpen      = 'o'
 	opCreate    = 'c'
+	opMake      = 'f'
 	opCommit    = 'k'
 	opDiscard   = 'x'
 	opReadDir   = 'l'
@@ -112,6 +113,7 @@ type request struct {
 	seq      uint32
 	name, to string
 	perm     fs.FileMode
+	dir      fs.FileMode // of opMake
 	flags    byte
 	handle   uint32
 }
@@ -123,6 +125,8 @@ func (r *request) append(p packet) packet {
 		return p.u32(r.handle)
 	case opCreate:
 		p = append(p, r.flags).u32(uint32(r.perm))
+	case opMake:
+		p = p.u32(uint32(r.perm)).u32(uint32(r.dir))
 	case opMkdir, opMkdirAll:
 		p = p.u32(uint32(r.perm))
 	}
@@ -141,6 +145,8 @@ func parseRequest(packet []byte) (request, error) {
 		r.handle = b.u32()
 	case opCreate:
 		r.flags, r.perm = b.byte(), fs.FileMode(b.u32())
+	case opMake:
+		r.perm, r.dir = fs.FileMode(b.u32()), fs.FileMode(b.u32())
 	case opMkdir, opMkdirAll:
 		r.perm = fs.FileMode(b.u32())
 	case opResolve, opOpen, opReadDir, opStat, opRename, opRemove, opRemoveAll:
@@ -153,7 +159,7 @@ func parseRequest(packet []byte) (request, error) {
 	if r.op == opRename {
 		r.to = b.text(maxName)
 	}
-	if !b.end() || r.perm&^fs.ModePerm != 0 || r.flags&^(flagNew|flagSync) != 0 {
+	if !b.end() || (r.perm|r.dir)&^fs.ModePerm != 0 || r.flags&^(flagNew|flagSync) != 0 {
 		return request{}, errRequest
 	}
 	return r, nil

@@ -65,7 +65,7 @@ func FuzzRequest(f *testing.F) {
 		{op: opResolve, seq: 1, name: "/a"}, {op: opOpen, name: "/"}, {op: opStat}, {op: opReadDir, name: "/é\n"},
 		{op: opCreate, name: "/a", perm: 0o640, flags: flagNew | flagSync}, {op: opCommit, handle: 7}, {op: opDiscard},
 		{op: opMkdir, perm: 0o777, name: "/x"}, {op: opMkdirAll, name: "/x"}, {op: opRename, name: "/a", to: "/b"},
-		{op: opRemove, name: "/a"}, {op: opRemoveAll, name: "/a"},
+		{op: opRemove, name: "/a"}, {op: opRemoveAll, name: "/a"}, {op: opMake, name: "/a/b", perm: 0o600, dir: 0o700},
 	} {
 		f.Add([]byte(r.append(nil)))
 	}

@@ -31,6 +31,59 @@ func systemLaws() []law {
 		{"a file keeps its owner", owner},
 		{"a full disk is told and changes nothing", diskFull},
 		{"a link that is swapped in leads nowhere", race},
+		{"a file is made with its directory", makes},
+	}
+}
+
+// make: a file that is seen while it is written, with its directory or in one
+// that is there; nothing is made beside it, and nothing replaced.
+func makes(t *testing.T, f sandbox.Files) {
+	m, ok := f.(sandbox.Maker)
+	if !ok {
+		t.Skip("files are made with Create")
+	}
+	dir := TempTree(t)
+	w, err := m.Make(t.Context(), dir+"/new/file", 0o640, 0o710)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(w, "half"); err != nil || Content(t, dir+"/new/file") != "half" {
+		t.Errorf("%v, %q", err, Content(t, dir+"/new/file"))
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	for name, want := range map[string]fs.FileMode{"/new": fs.ModeDir | 0o710, "/new/file": 0o640} {
+		if info, err := os.Lstat(dir + name); err != nil || info.Mode() != want {
+			t.Errorf("%s is %v, %v", name, info.Mode(), err)
+		}
+	}
+	MustLink(t, dir+"/new", dir+"/link")
+	MustLink(t, dir+"/nowhere", dir+"/new/dangling")
+	for _, c := range []struct {
+		name string
+		dir  fs.FileMode
+		want error
+	}{
+		{"/new/file", 0, fs.ErrExist},
+		{"/new/dangling", 0, fs.ErrExist},
+		{"/new/other", 0o700, fs.ErrExist},
+		{"/link/other", 0, sandbox.ErrSymlink},
+		{"/link/sub/other", 0o700, sandbox.ErrSymlink},
+		{"/link/other", 0o700, fs.ErrExist},
+		{"/missing/sub/other", 0o700, fs.ErrNotExist},
+		{"/missing/other", 0, fs.ErrNotExist},
+		{"/short/" + strings.Repeat("long", 64), 0o700, unix.ENAMETOOLONG},
+	} {
+		if w, err := m.Make(t.Context(), dir+c.name, 0o600, c.dir); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+			if err == nil {
+				w.Close()
+			}
+		}
+	}
+	if got := fmt.Sprint(Names(t, dir), Names(t, dir+"/new")); got != "[link new] [dangling file]" {
+		t.Errorf("there are %s", got)
 	}
 }
 
