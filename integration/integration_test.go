@@ -162,12 +162,13 @@ func reservations(dir string) (names []string) {
 	return names
 }
 
-// waitFor gives an end state five seconds to come: empty is what is wanted.
+// waitFor gives an end state five seconds to come, and a hundred looks on a
+// machine that stood still meanwhile: empty is what is wanted.
 func waitFor(look func() []string) []string {
 	deadline := time.Now().Add(5 * time.Second)
-	for {
+	for looks := 1; ; looks++ {
 		left := look()
-		if len(left) == 0 || time.Now().After(deadline) {
+		if len(left) == 0 || looks >= 100 && time.Now().After(deadline) {
 			return left
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // bound is how long any end state may take before a test gives up.
-const bound = 30 * time.Second
+const bound = 2 * time.Minute
 
 // within fails the test unless done is closed in time.
 func within(tb testing.TB, what string, done <-chan struct{}) {

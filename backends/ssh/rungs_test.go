@@ -22,10 +22,12 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// soon waits for an end state.
+// soon waits for an end state. On a machine that stood still meanwhile the time
+// alone says nothing: there is a least number of looks, too.
 func soon(within time.Duration, done func() bool) bool {
-	for stop := time.Now().Add(within); time.Now().Before(stop); time.Sleep(5 * time.Millisecond) {
-		if done() {
+	stop := time.Now().Add(within)
+	for looks := 0; looks < int(within/(50*time.Millisecond)) || time.Now().Before(stop); time.Sleep(5 * time.Millisecond) {
+		if looks++; done() {
 			return true
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox/sshwire"
 )
 
-const bound = 30 * time.Second
+const bound = 2 * time.Minute
 
 // served is a server, and what a test needs to be its client.
 type served struct {

@@ -187,7 +187,7 @@ func TestTerminalWithoutBox(t *testing.T) {
 
 func waitFor(t *testing.T, ready func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !ready(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ready(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it did not happen in time")
 		}

@@ -18,7 +18,7 @@ import (
 
 // Bound is how long a law waits for what must come to pass. It is no promise
 // of speed: the machine may be loaded.
-const Bound = 30 * time.Second
+const Bound = 2 * time.Minute
 
 // Options say what Run is to test.
 type Options struct {

@@ -22,7 +22,7 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox/sshwire"
 )
 
-const bound = 30 * time.Second
+const bound = 2 * time.Minute
 
 // openBox makes an unconfined box on a link of its own.
 func openBox(t testing.TB) (*far, sandbox.Sandbox) {
