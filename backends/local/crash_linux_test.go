@@ -336,7 +336,8 @@ func TestSupervisorStopped(t *testing.T) {
 // replaced or woken.
 func TestSpareKilled(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGTERM, syscall.SIGINT} {
-		box := create(t, backend(t, local.Config{}))
+		b := backend(t, local.Config{})
+		box := create(t, b)
 		for stop := time.Now().Add(sandboxtest.Bound); ; time.Sleep(time.Millisecond) {
 			if pids := guests(t); len(pids) > 0 {
 				for _, pid := range pids {
@@ -355,11 +356,11 @@ func TestSpareKilled(t *testing.T) {
 		if exit, err := p.Wait(); err != nil || exit.Code != 4 {
 			t.Errorf("after %v: %+v, %v", sig, exit, err)
 		}
-		if err := box.Close(context.Background()); err != nil {
+		if err := errors.Join(box.Close(context.Background()), b.Close()); err != nil {
 			t.Error(err)
 		}
 		if pids := guests(t); len(pids) > 0 {
-			t.Errorf("guests %v outlive their box", pids)
+			t.Errorf("guests %v outlive their backend", pids)
 		}
 	}
 }
