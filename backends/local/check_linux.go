@@ -35,7 +35,7 @@ func (b *Backend) checkConfined(ctx context.Context) []sandbox.Finding {
 	spec := sandbox.Spec{WorkDir: dir, Policy: sandbox.Policy{
 		Name: "workspace", Read: []string{"/"}, Write: []string{dir}, Network: sandbox.NetworkHost,
 		DenyWrite:  []string{filepath.Join(dir, ".envrc")},
-		BestEffort: []sandbox.ClauseName{sandbox.ClauseFiles, sandbox.ClauseGuards, sandbox.ClauseProcesses, sandbox.ClauseResources},
+		BestEffort: []sandbox.ClauseName{sandbox.ClauseFiles, sandbox.ClauseGuards, sandbox.ClauseNetwork, sandbox.ClauseProcesses, sandbox.ClauseResources},
 	}, Resources: sandbox.Resources{PIDs: 1024, Disk: 16 << 20}}
 	box, err := b.Create(ctx, spec)
 	where := ""

@@ -99,6 +99,10 @@ func (b *box) confine(ctx context.Context, spec sandbox.Spec) error {
 // namespaced confines the box in namespaces of its own.
 func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (err error) {
 	p := spec.Policy
+	network, err := networkClause(&p, guest.LandlockABI(), b.backend.config.Contained)
+	if err != nil {
+		return err
+	}
 	in := &confined{scratch: scratchInside, write: p.Write, waiting: &b.backend.host.waiting}
 	defer func() {
 		if err != nil {
@@ -109,7 +113,7 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 		return err
 	}
 	b.enter(in, user.uid, p.Access(b.info.WorkDir).Read)
-	b.info.Enforcement = in.enforcement(&p, spec.Resources)
+	b.info.Enforcement = in.enforcement(network, spec.Resources)
 	return nil
 }
 
@@ -397,13 +401,9 @@ func (in *confined) futureInputs(ctx context.Context, since time.Time) ([]sandbo
 }
 
 // enforcement is what a confined box keeps, and by what.
-func (in *confined) enforcement(p *sandbox.Policy, r sandbox.Resources) sandbox.Enforcement {
+func (in *confined) enforcement(network sandbox.Clause, r sandbox.Resources) sandbox.Enforcement {
 	wall := fmt.Sprintf("Landlock ABI %d", in.session.Setup().Landlock)
 	files := sandbox.Clause{Clause: sandbox.ClauseFiles, State: sandbox.Enforced, Mechanism: "mount namespace, " + wall}
-	network := sandbox.Clause{Clause: sandbox.ClauseNetwork, State: sandbox.Enforced, Mechanism: "network namespace"}
-	if p.Network == sandbox.NetworkHost {
-		network.Mechanism = "the host's, as the policy says; host sockets hidden"
-	}
 	return sandbox.Enforcement{
 		files, network,
 		{Clause: sandbox.ClauseGuards, State: sandbox.Enforced, Mechanism: "read-only and pinned mounts"},
@@ -412,4 +412,28 @@ func (in *confined) enforcement(p *sandbox.Policy, r sandbox.Resources) sandbox.
 		in.bounds.clause(ownBounds(r)...),
 		{Clause: sandbox.ClauseKill, State: sandbox.Enforced, Mechanism: "pid namespaces"},
 	}
+}
+
+// scopes is the first Landlock that keeps abstract sockets of others away.
+const scopes = 6
+
+// networkClause says what is kept of a policy's network where there are
+// namespaces; an error when the policy does not leave the rest open. Who has this
+// machine's network has its abstract sockets, unless Landlock hides them; in a
+// container they are nobody else's.
+func networkClause(p *sandbox.Policy, abi int, contained bool) (sandbox.Clause, error) {
+	c := sandbox.Clause{Clause: sandbox.ClauseNetwork, State: sandbox.Enforced, Mechanism: "network namespace"}
+	if p.Network != sandbox.NetworkHost {
+		return c, nil
+	}
+	c.Mechanism = "the host's, as the policy says; host sockets hidden"
+	if abi >= scopes || contained {
+		return c, nil
+	}
+	c.State, c.Mechanism = sandbox.Partial, "the host's, as the policy says; host sockets in the file system hidden"
+	c.Why = fmt.Sprintf("abstract sockets of this machine can be connected to, as this kernel has Landlock ABI %d and %d hides them (Linux 6.12)", abi, scopes)
+	if !slices.Contains(p.BestEffort, sandbox.ClauseNetwork) {
+		return c, fmt.Errorf("policy %q cannot be kept: %s; use network: off, or best_effort: [network] to leave it open: %w", p.Name, c.Why, sandbox.ErrPolicy)
+	}
+	return c, nil
 }

@@ -58,5 +58,5 @@ func specOf(profile sandbox.Profile) (fileSpec, error) {
 func sealedBestEffort() []sandbox.ClauseName { return []sandbox.ClauseName{sandbox.ClauseResources} }
 
 func workspaceBestEffort() []sandbox.ClauseName {
-	return []sandbox.ClauseName{sandbox.ClauseFiles, sandbox.ClauseGuards, sandbox.ClauseProcesses, sandbox.ClauseResources}
+	return []sandbox.ClauseName{sandbox.ClauseFiles, sandbox.ClauseGuards, sandbox.ClauseNetwork, sandbox.ClauseProcesses, sandbox.ClauseResources}
 }

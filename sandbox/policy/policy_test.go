@@ -146,7 +146,7 @@ func TestWorkspace(t *testing.T) {
 	if strings.Contains(env, "GOMODCACHE") {
 		t.Error("modules would have to be fetched again")
 	}
-	if p.Policy.Network != sandbox.NetworkHost || !slices.Equal(p.Policy.BestEffort, []sandbox.ClauseName{sandbox.ClauseFiles, sandbox.ClauseGuards, sandbox.ClauseProcesses, sandbox.ClauseResources}) {
+	if p.Policy.Network != sandbox.NetworkHost || !slices.Equal(p.Policy.BestEffort, []sandbox.ClauseName{sandbox.ClauseFiles, sandbox.ClauseGuards, sandbox.ClauseNetwork, sandbox.ClauseProcesses, sandbox.ClauseResources}) {
 		t.Errorf("got %+v", p.Policy)
 	}
 	other := w.c

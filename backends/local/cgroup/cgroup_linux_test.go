@@ -143,8 +143,12 @@ if child == 0:
     os._exit(0)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 `)
-	if out != "-9\n" {
-		t.Errorf("the child ended with %q", out)
+	want := "-9\n"
+	if g.members[0].version == 2 { // where all of them end together
+		want = ""
+	}
+	if out != want {
+		t.Errorf("the child ended with %q, want %q", out, want)
 	}
 	usage, limit := mark.Since()
 	mark.End()
@@ -426,7 +430,7 @@ func TestSweepAfterTheOwnerIsKilled(t *testing.T) {
 		return dirs
 	}
 	left := theirs()
-	if len(left) < 3 {
+	if len(left) < len(live.members) { // one in version 2
 		t.Errorf("the owner's groups: %v", left)
 	}
 	for _, removed := range h.Sweep() {
