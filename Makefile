@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build guests demo test check bench soak
+.PHONY: build guests demo test check bench soak vm
 
 build: ## bin/hermes-exec
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/hermes-exec ./cmd/hermes-exec
@@ -18,3 +18,5 @@ bench: build ## the table performance claims rest on
 	env $$(integration/docker.sh 2>/dev/null) $$(integration/sshd.sh start 2>/dev/null) CGO_ENABLED=0 $(GO) run ./bench/report
 soak: build ## long runs: thousands of them, gigabytes of output
 	HERMES_EXEC_SOAK=1 $(GO) test -count=1 -timeout 60m -run 'Soak|Scripts/.*/soak' ./integration ./engine
+vm: ## the command on an older kernel with cgroup v2, in an emulated machine
+	integration/vm.sh
