@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +49,7 @@ func own() int {
 		fmt.Println(err)
 		return 1
 	}
+	defer runtime.KeepAlive(g) // with its locks
 	cmd, err := enter(g, "sleep", "1000")
 	if err == nil {
 		err = cmd.Start()

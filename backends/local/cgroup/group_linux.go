@@ -20,7 +20,10 @@ import (
 )
 
 // closeWithin bounds how long Close waits until a group is empty.
-const closeWithin = 5 * time.Second
+const closeWithin = 10 * time.Second
+
+// killAgain is what Close leaves the killed to die before it kills again.
+const killAgain = 500 * time.Millisecond
 
 // maxName bounds the part of a directory's name that a caller chooses.
 const maxName = 40
@@ -246,7 +249,7 @@ func (g *Group) Close() error {
 // remove removes directories, which empties them first where it must.
 func remove(members []*member) error {
 	var errs []error
-	stop := time.Now().Add(closeWithin)
+	stop, again := time.Now().Add(closeWithin), time.Time{}
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		var busy []*member
 		for _, m := range members {
@@ -271,7 +274,10 @@ func remove(members []*member) error {
 			}
 			break
 		}
-		_ = kill(members) // tried again, and what fails is told at the end
+		if now := time.Now(); now.After(again) { // what fails is told at the end
+			_ = kill(members) // nobody dies while it freezes them
+			again = time.Now().Add(killAgain)
+		}
 		time.Sleep(pause)
 	}
 	if err := errors.Join(errs...); err != nil {
