@@ -17,9 +17,10 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// limited opens a confined box with resource limits.
+// limitedID tells this process's groups from those of others.
 var limitedID = fmt.Sprintf("limited%d", os.Getpid())
 
+// limited opens a confined box with resource limits.
 func limited(t *testing.T, r sandbox.Resources, bestEffort ...sandbox.ClauseName) (sandbox.Sandbox, error) {
 	t.Helper()
 	dir := t.TempDir()

@@ -120,8 +120,8 @@ func (b *box) wallEnforcement(p sandbox.Policy, resources sandbox.Clause, why *g
 	if abi == 0 {
 		return nil, fmt.Errorf("neither namespaces nor Landlock are to be had: %w", sandbox.ErrPolicy)
 	}
-	if abi < 6 {
-		return nil, fmt.Errorf("without namespaces Landlock ABI 6 is needed, to keep signals and abstract sockets in; this kernel has %d: %w", abi, sandbox.ErrPolicy)
+	if abi < scopes {
+		return nil, fmt.Errorf("without namespaces Landlock ABI %d is needed, to keep signals and abstract sockets in; this kernel has %d: %w", scopes, abi, sandbox.ErrPolicy)
 	}
 	if sockets := reachableSockets(p); abi < 9 && len(sockets) > 0 && !b.backend.config.Contained {
 		return nil, fmt.Errorf("without namespaces a script could connect to sockets of this machine (%s): %w", strings.Join(sockets, ", "), sandbox.ErrPolicy)

@@ -335,41 +335,39 @@ func (f *Files) Mkdir(ctx context.Context, name string, perm fs.FileMode) error 
 
 // Make implements sandbox.Maker.
 func (f *Files) Make(ctx context.Context, name string, perm, dir fs.FileMode) (io.WriteCloser, error) {
-	name, err := checkName(ctx, "make", name)
+	fd, err := f.make(ctx, name, perm, dir)
 	if err != nil {
 		return nil, err
-	}
-	fd, err := f.make(name, perm, dir)
-	if err != nil {
-		return nil, pathError("make", name, err)
 	}
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-func (f *Files) make(name string, perm, dir fs.FileMode) (fd int, err error) {
-	if dir != 0 && path.Dir(name) != "/" {
-		up, last, upErr := f.parent(path.Dir(name))
-		if upErr != nil {
-			return -1, upErr
-		}
-		defer unix.Close(up)
-		if err = unix.Mkdirat(up, last, uint32(dir.Perm())); err != nil {
+func (f *Files) make(ctx context.Context, name string, perm, dir fs.FileMode) (fd int, err error) {
+	name, err = checkName(ctx, "make", name)
+	if err != nil {
+		return -1, err
+	}
+	if dir != 0 {
+		if err := f.Mkdir(ctx, path.Dir(name), dir); err != nil {
 			return -1, err
 		}
 		defer func() {
 			if err != nil {
-				_ = unix.Unlinkat(up, last, unix.AT_REMOVEDIR)
+				_ = f.Remove(context.WithoutCancel(ctx), path.Dir(name))
 			}
 		}()
 	}
 	in, base, err := f.parent(name)
-	if err != nil {
-		return -1, err
+	if err == nil {
+		defer unix.Close(in)
+		fd, err = retry(func() (int, error) {
+			return unix.Openat(in, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
+		})
 	}
-	defer unix.Close(in)
-	return retry(func() (int, error) {
-		return unix.Openat(in, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
-	})
+	if err != nil {
+		return -1, pathError("make", name, err)
+	}
+	return fd, nil
 }
 
 func (f *Files) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {

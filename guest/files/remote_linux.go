@@ -46,22 +46,26 @@ func refuse(fd int) bool {
 
 // Open implements sandbox.Files.
 func (c *Client) Open(ctx context.Context, name string) (sandbox.File, error) {
-	name, err := checkName(ctx, "open", name)
-	if err != nil {
-		return nil, err
-	}
-	var file *os.File
-	err = c.call(ctx, "open", &request{op: opOpen, name: name}, func(_ *conn, kind byte, b *body, fd int) error {
-		if err := accept(kind, b, fd, unix.O_RDONLY); err != nil {
-			return err
-		}
-		file = os.NewFile(uintptr(fd), name)
-		return nil
-	})
+	file, err := c.file(ctx, "open", &request{op: opOpen, name: name}, unix.O_RDONLY)
 	if err != nil {
 		return nil, err // not a nil *os.File
 	}
 	return file, nil
+}
+
+// file does what is answered with a descriptor and nothing else.
+func (c *Client) file(ctx context.Context, op string, r *request, access int) (file *os.File, err error) {
+	if r.name, err = checkName(ctx, op, r.name); err != nil {
+		return nil, err
+	}
+	err = c.call(ctx, op, r, func(_ *conn, kind byte, b *body, fd int) error {
+		if err := accept(kind, b, fd, access); err != nil {
+			return err
+		}
+		file = os.NewFile(uintptr(fd), r.name)
+		return nil
+	})
+	return file, err
 }
 
 // accept closes the descriptor of an answer that is not as it must be.
@@ -171,18 +175,7 @@ func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) er
 
 // Make implements sandbox.Maker.
 func (c *Client) Make(ctx context.Context, name string, perm, dir fs.FileMode) (io.WriteCloser, error) {
-	name, err := checkName(ctx, "make", name)
-	if err != nil {
-		return nil, err
-	}
-	var file *os.File
-	err = c.call(ctx, "make", &request{op: opMake, name: name, perm: perm.Perm(), dir: dir.Perm()}, func(_ *conn, kind byte, b *body, fd int) error {
-		if err := accept(kind, b, fd, unix.O_WRONLY); err != nil {
-			return err
-		}
-		file = os.NewFile(uintptr(fd), name)
-		return nil
-	})
+	file, err := c.file(ctx, "make", &request{op: opMake, name: name, perm: perm.Perm(), dir: dir.Perm()}, unix.O_WRONLY)
 	if err != nil {
 		return nil, err // not a nil *os.File
 	}

@@ -158,13 +158,7 @@ func (s *server) do(r *request, fd *int) (err, broken error) {
 	case opCreate:
 		return s.create(ctx, r, fd), nil
 	case opMake:
-		var name string
-		if name, err = checkName(ctx, "make", r.name); err != nil {
-			return err, nil
-		}
-		if *fd, err = s.files.make(name, r.perm, r.dir); err != nil {
-			*fd, err = -1, pathError("make", name, err)
-		}
+		*fd, err = s.files.make(ctx, r.name, r.perm, r.dir)
 	case opCommit, opDiscard:
 		a := s.open[r.handle]
 		if a == nil {

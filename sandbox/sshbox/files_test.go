@@ -404,6 +404,7 @@ func TestFilesRoundTrips(t *testing.T) {
 					fewest = min(fewest, count.n)
 					count.mu.Unlock()
 					if fewest <= most {
+						t.Logf("%s: %d", what, fewest)
 						return
 					}
 				}

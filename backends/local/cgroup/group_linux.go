@@ -274,7 +274,7 @@ func remove(members []*member) error {
 			}
 			break
 		}
-		if now := time.Now(); now.After(again) { // what fails is told at the end
+		if time.Now().After(again) { // what fails is told at the end
 			_ = kill(members) // nobody dies while it freezes them
 			again = time.Now().Add(killAgain)
 		}

@@ -82,6 +82,9 @@ func makes(t *testing.T, f sandbox.Files) {
 			}
 		}
 	}
+	if _, err := m.Make(t.Context(), "/hermes-exec-other", 0o600, 0o700); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("in the first directory: %v", err)
+	}
 	if got := fmt.Sprint(Names(t, dir), Names(t, dir+"/new")); got != "[link new] [dangling file]" {
 		t.Errorf("there are %s", got)
 	}
