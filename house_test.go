@@ -64,7 +64,7 @@ github.com/spf13/cobra     : cmd/hermes-exec
 go.yaml.in/yaml/v4         : config registry/tools sandbox/policy
 mvdan.cc/sh/v3             : engine/approval registry/tools
 github.com/moby/moby       : backends/docker
-github.com/pkg/sftp        :
+github.com/pkg/sftp        : guest/serve
 golang.org/x/crypto        : sandbox/sshbox guest/serve backends/ssh
 github.com/kevinburke/ssh_config : backends/ssh
 `

@@ -215,6 +215,16 @@ func (a *atomicFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// WriteAt writes at a place of the file, for who gets its pieces in any order.
+// It is not safe for concurrent use.
+func (a *atomicFile) WriteAt(p []byte, off int64) (int, error) {
+	n, err := a.file.WriteAt(p, off)
+	if err != nil && a.err == nil {
+		a.err = err
+	}
+	return n, err
+}
+
 func (a *atomicFile) Commit() error {
 	if a.done {
 		return pathError("commit", a.name, fs.ErrClosed)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -24,17 +25,18 @@ const (
 	maxSFTPHandles = 512
 	maxSFTPCalls   = 16        // under way at once
 	maxSFTPData    = 128 << 10 // bytes of a file in one packet
-	maxSFTPNames   = 64 << 10  // bytes of names in one packet, about
 	maxSFTPPath    = 8 << 10   // bytes of a name that is looked at
 )
 
 var errHandle = errors.New("no such handle")
 
-// SFTP serves this process's files on a stream until in ends: SFTP as
-// sandbox/sshwire has it. All names are opened without following a link in any
-// component, only regular files are read, and a file that is written appears
-// whole or not at all. When the stream ends, what was created and not committed
-// is dropped. A malformed packet ends it with an error.
+// SFTP serves this process's files on a stream until in ends. What SFTP itself
+// has is served by pkg/sftp (sftp_library.go); the requests of sandbox/sshwire are
+// served here, beside it on the same stream. All names are opened without
+// following a link in any component, only regular files are read, and a file
+// that is written appears whole or not at all. When the stream ends, what was
+// created and not committed is dropped. A malformed packet ends it with an
+// error.
 //
 // It does what the process may do and nothing else: the process is confined by
 // who started it.
@@ -45,11 +47,14 @@ func SFTP(in io.Reader, out io.Writer) error {
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	s.ctx = ctx
+	s.library = s.startLibrary()
 	err := s.serve(bufio.NewReaderSize(in, 64<<10))
 	stop(fs.ErrClosed)
 	s.changes.Wait()
 	s.drop()
-	s.quiet()
+	if s.quiet(); err == nil && errors.Is(s.failed(), sshwire.ErrSFTP) {
+		err = sshwire.ErrSFTP
+	}
 	if err != nil {
 		return fmt.Errorf("serve: sftp: %w", err)
 	}
@@ -61,6 +66,7 @@ type sftpServer struct {
 	files   *files.Files
 	calls   chan struct{}  // a place for each call under way
 	changes sync.WaitGroup // those that change something
+	library *library
 
 	writing sync.Mutex
 	out     io.Writer
@@ -68,20 +74,13 @@ type sftpServer struct {
 
 	mu   sync.Mutex
 	last uint64
-	open map[string]any // sandbox.File, *created or *listing, by handle
+	open map[string]any // sandbox.File or *created, by handle
 }
 
 // created is a file being written.
 type created struct {
 	sandbox.AtomicFile
-	size   uint64 // written so far: there are no holes
-	atomic bool   // made by SFTPCreate: closing drops it
-}
-
-// listing is a directory with entries that were not sent yet.
-type listing struct {
-	mu   sync.Mutex
-	rest []fs.DirEntry
+	size uint64 // written so far: there are no holes
 }
 
 // serve reads packets. What a call must find in order, it finds: packets are
@@ -107,11 +106,19 @@ func (s *sftpServer) serve(in *bufio.Reader) error {
 			return err
 		}
 		b := &sshwire.Body{Rest: buf[:n]}
-		if kind := b.Byte(); first != (kind == sshwire.SFTPInit) {
-			return sshwire.ErrSFTP
-		} else if first {
+		kind := b.Byte()
+		var err error
+		switch {
+		case first != (kind == sshwire.SFTPInit):
+			err = sshwire.ErrSFTP
+		case first:
 			s.version()
-		} else if err := s.request(kind, b.U32(), b); err != nil {
+		case ours(kind, *b):
+			err = s.request(kind, b.U32(), b)
+		default:
+			err = s.library.pass(head[:], buf[:n])
+		}
+		if err != nil {
 			return err
 		}
 		if err := s.failed(); err != nil {
@@ -123,6 +130,22 @@ func (s *sftpServer) serve(in *bufio.Reader) error {
 	}
 }
 
+// ours tells a request of our own, and one about something that such a request
+// has opened, from those of SFTP itself; b is what follows the packet's type.
+func ours(kind byte, b sshwire.Body) bool {
+	b.U32()
+	switch kind {
+	case sshwire.SFTPExtended:
+		return strings.HasSuffix(string(b.Bytes(256)), sshwire.SFTPOurs)
+	case sshwire.SFTPClose, sshwire.SFTPRead, sshwire.SFTPWrite, sshwire.SFTPFstat:
+		return strings.HasPrefix(string(b.Bytes(256)), handleMark)
+	}
+	return false
+}
+
+// handleMark begins our handles: those of pkg/sftp are numbers.
+const handleMark = "@"
+
 func (s *sftpServer) version() {
 	p := sshwire.NewPacket(nil, sshwire.SFTPVersion, 3)
 	for _, name := range []string{sshwire.ExtensionFiles, sshwire.SFTPPosixRename} {
@@ -131,12 +154,22 @@ func (s *sftpServer) version() {
 	s.send(p)
 }
 
-func (s *sftpServer) send(p sshwire.Packet) {
-	frame := p.Frame()
+func (s *sftpServer) send(p sshwire.Packet) { s.sendFrame(p.Frame()) }
+
+func (s *sftpServer) sendFrame(frame []byte) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.broken == nil {
 		_, s.broken = s.out.Write(frame)
+	}
+}
+
+// fail ends the connection: nothing is written after it.
+func (s *sftpServer) fail(err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.broken == nil {
+		s.broken = err
 	}
 }
 
@@ -183,11 +216,18 @@ func (s *sftpServer) aside(changes bool, call func()) {
 	}()
 }
 
-// quiet waits for the calls that look, but not for those that are stuck, as a
-// read of one of the kernel's own files can be; nothing is written after it.
+// quiet waits for the calls that look and for pkg/sftp, but not for what is
+// stuck, as a read of one of the kernel's own files can be; nothing is written
+// after it.
 func (s *sftpServer) quiet() {
 	patience := time.NewTimer(time.Second)
 	defer patience.Stop()
+	s.library.end()
+	select {
+	case <-s.library.done:
+	case <-patience.C:
+		patience.Reset(0)
+	}
 wait:
 	for range cap(s.calls) {
 		select {
@@ -196,11 +236,7 @@ wait:
 			break wait
 		}
 	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.broken == nil {
-		s.broken = fs.ErrClosed
-	}
+	s.fail(fs.ErrClosed)
 }
 
 // keep gives something open a handle.
@@ -211,7 +247,7 @@ func (s *sftpServer) keep(what any) (string, error) {
 		return "", syscall.EMFILE
 	}
 	s.last++
-	handle := strconv.FormatUint(s.last, 36)
+	handle := handleMark + strconv.FormatUint(s.last, 36)
 	s.open[handle] = what
 	return handle, nil
 }

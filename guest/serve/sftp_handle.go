@@ -36,18 +36,12 @@ func (s *sftpServer) handleRequest(kind byte, id uint32, b *sshwire.Body) error 
 			s.aside(false, func() { s.read(id, what, off, size) })
 			return nil
 		case sshwire.SFTPFstat:
-			info, err := what.Stat()
-			s.attrs(id, info, err)
+			s.stat(id, what)
 			return nil
 		}
 	case *created:
 		if kind == sshwire.SFTPWrite {
 			s.answer(id, what.write(off, data))
-			return nil
-		}
-	case *listing:
-		if kind == sshwire.SFTPReaddir {
-			s.aside(false, func() { s.readdir(id, what) })
 			return nil
 		}
 	default:
@@ -63,11 +57,7 @@ func (s *sftpServer) close(id uint32, what any) {
 	case nil:
 		s.answer(id, errHandle)
 	case *created:
-		if what.atomic {
-			s.answer(id, what.Discard())
-			return
-		}
-		s.aside(true, func() { s.answer(id, what.Commit()) })
+		s.answer(id, what.Discard())
 	case io.Closer:
 		s.answer(id, what.Close())
 	default:
@@ -101,6 +91,15 @@ func (c *created) write(off uint64, data []byte) error {
 	return err
 }
 
+func (s *sftpServer) stat(id uint32, f sandbox.File) {
+	info, err := f.Stat()
+	if err != nil {
+		s.answer(id, err)
+		return
+	}
+	s.send(sshwire.NewPacket(nil, sshwire.SFTPAttrs, id).Attrs(attrsOf(info)))
+}
+
 func (s *sftpServer) read(id uint32, f sandbox.File, off uint64, size uint32) {
 	if int64(off) < 0 {
 		s.answer(id, fs.ErrInvalid)
@@ -118,15 +117,4 @@ func (s *sftpServer) read(id uint32, f sandbox.File, off uint64, size uint32) {
 	}
 	copy(p[at-4:], sshwire.Packet(nil).U32(uint32(n)))
 	s.send(p[:at+n])
-}
-
-func (s *sftpServer) readdir(id uint32, l *listing) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.rest) == 0 {
-		s.answer(id, io.EOF)
-		return
-	}
-	part := l.next(id, false)
-	s.send(append(sshwire.NewPacket(make([]byte, 0, len(part)+16), sshwire.SFTPName, id), part...))
 }

@@ -91,6 +91,30 @@ func TestSFTPOtherClient(t *testing.T) {
 	if _, err := c.OpenFile(dir+"/sub/moved", os.O_WRONLY); err == nil {
 		t.Error("a file was opened to be changed in place")
 	}
+	if err := c.Mkdir(dir + "/other"); err != nil {
+		t.Error(err)
+	}
+	if err := c.Rename(dir+"/other", dir+"/sub"); err == nil {
+		t.Error("a plain rename replaced what was there")
+	}
+	if err := c.Rename(dir+"/other", dir+"/another"); err != nil {
+		t.Error(err)
+	}
+	if err := os.Symlink("moved", dir+"/sub/link"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Open(dir + "/sub/link"); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+		t.Errorf("a link was opened: %v", err)
+	}
+	if info, err := c.Stat(dir + "/sub/link"); err != nil || info.Size() != int64(len(want)) {
+		t.Errorf("Stat of a link: %v, %v", info, err)
+	}
+	if info, err := c.Lstat(dir + "/sub/link"); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("Lstat of a link: %v, %v", info, err)
+	}
+	if err := errors.Join(c.Remove(dir+"/sub/link"), c.RemoveDirectory(dir+"/another")); err != nil {
+		t.Error(err)
+	}
 	if err := c.Remove(dir + "/sub/moved"); err != nil {
 		t.Error(err)
 	}
@@ -99,6 +123,58 @@ func TestSFTPOtherClient(t *testing.T) {
 	}
 	if wd, err := c.Getwd(); err != nil || !filepath.IsAbs(wd) {
 		t.Errorf("Getwd: %q, %v", wd, err)
+	}
+}
+
+// What comes in any order becomes the whole file, and what is cut off nothing.
+func TestSFTPOtherClientConcurrent(t *testing.T) {
+	conn, dir := serveSFTP(t), tempTree(t)
+	c, err := sftp.NewClientPipe(conn, conn, sftp.UseConcurrentWrites(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	want := make([]byte, 3<<20)
+	for i := range want {
+		want[i] = byte(i >> 12)
+	}
+	create := func(name string) *sftp.File {
+		f, err := c.OpenFile(dir+name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	whole := create("/whole")
+	if _, err := whole.ReadFromWithConcurrency(bytes.NewReader(want), 16); err != nil {
+		t.Fatal(err)
+	}
+	if err := whole.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(dir + "/whole"); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if _, err := create("/cut").Write(want); err != nil {
+		t.Fatal(err)
+	}
+	bad := create("/bad")
+	if _, err := bad.WriteAt([]byte("x"), 1<<62); err == nil {
+		t.Error("a write beyond every file")
+	}
+	if err := bad.Close(); err == nil {
+		t.Error("a file appeared of which a write failed")
+	}
+	conn.Close()
+	c.Wait()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		list, err := os.ReadDir(dir)
+		if err == nil && len(list) == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("left: %v, %v", list, err)
+		}
 	}
 }
 
@@ -117,15 +193,17 @@ func TestSFTPMalformed(t *testing.T) {
 	dir := tempTree(t)
 	create := sshwire.Extended(nil, sshwire.SFTPCreate, 1).Text(dir + "/file").U32(0o600).U32(0).Frame()
 	for what, bad := range map[string][]byte{
-		"no length":       make([]byte, 4),
-		"a huge length":   {0xff, 0xff, 0xff, 0xff, 3},
-		"a second hello":  hello(),
-		"a cut name":      sshwire.NewPacket(nil, sshwire.SFTPLstat, 2).U32(100).Frame(),
-		"a cut write":     sshwire.NewPacket(nil, sshwire.SFTPWrite, 2).Text("1").U64(0).U32(7).Frame(),
-		"a huge handle":   sshwire.NewPacket(nil, sshwire.SFTPRead, 2).Text(strings.Repeat("x", 300)).U64(0).U32(7).Frame(),
-		"half a packet":   sshwire.NewPacket(nil, sshwire.SFTPLstat, 2).Text("/").Frame()[:8],
-		"cut attributes":  sshwire.NewPacket(nil, sshwire.SFTPMkdir, 2).Text("/x").U32(4).Frame(),
-		"a cut extension": sshwire.NewPacket(nil, sshwire.SFTPExtended, 2).U32(9).Frame(),
+		"no length":         make([]byte, 4),
+		"a huge length":     {0xff, 0xff, 0xff, 0xff, 3},
+		"a second hello":    hello(),
+		"a cut name":        sshwire.NewPacket(nil, sshwire.SFTPLstat, 2).U32(100).Frame(),
+		"a cut write":       sshwire.NewPacket(nil, sshwire.SFTPWrite, 2).Text("1").U64(0).U32(7).Frame(),
+		"another cut write": sshwire.NewPacket(nil, sshwire.SFTPWrite, 2).Text("@1").U64(0).U32(7).Frame(),
+		"a cut read":        sshwire.NewPacket(nil, sshwire.SFTPRead, 2).Text("@1").U64(0).Frame(),
+		"half a packet":     sshwire.NewPacket(nil, sshwire.SFTPLstat, 2).Text("/").Frame()[:8],
+		"cut permissions":   sshwire.Extended(nil, sshwire.SFTPMake, 2).Text(dir + "/x").Frame(),
+		"an unknown kind":   sshwire.NewPacket(nil, 77, 2).Text("/").Frame(),
+		"a cut extension":   sshwire.NewPacket(nil, sshwire.SFTPExtended, 2).U32(9).Frame(),
 	} {
 		if _, err := speak(t, hello(), create, bad); err == nil {
 			t.Errorf("%s was accepted", what)
@@ -199,8 +277,6 @@ func TestSFTPBounds(t *testing.T) {
 	status(syscall.ENAMETOOLONG)
 	send(sshwire.NewPacket(nil, sshwire.SFTPOpenFile, 1).Text(dir).U32(sshwire.SFTPFlagRead).U32(0))
 	status(sandbox.ErrNotRegular)
-	send(sshwire.NewPacket(nil, 77, 1).Text("/"))
-	status(nil)
 	send(sshwire.Extended(nil, "unknown@nowhere", 1).Text("/"))
 	status(nil)
 	// Writes go front to back.

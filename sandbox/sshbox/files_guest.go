@@ -93,44 +93,29 @@ func (f guestFiles) create(ctx context.Context, name string, opt sandbox.CreateO
 	return &guestFile{name: name, upload: upload{ctx: ctx, k: f.sftpConn, handle: handle, chunk: guestChunk}}, nil
 }
 
-func (f guestFiles) readDir(ctx context.Context, d *dirReader) error {
-	late := func(r sftpReply) {
-		if h := r.body.Text(256); r.kind == sshwire.SFTPReply && h != "" {
-			f.closeLater(h)
-		}
-	}
-	r, err := f.do(ctx, sshwire.MaxSFTP, late, func(id uint32) sshwire.Packet {
-		return sshwire.Extended(nil, sshwire.SFTPList, id).Text(d.dir)
+func (f guestFiles) readDir(ctx context.Context, d *dirReader) error { return f.listAll(ctx, d) }
+
+// listAll opens a directory and reads it.
+func (k *sftpConn) listAll(ctx context.Context, d *dirReader) error {
+	handle, err := k.handle(ctx, nil, func(id uint32) sshwire.Packet {
+		return sshwire.NewPacket(nil, sshwire.SFTPOpendir, id).Text(d.dir)
 	})
 	if err != nil {
 		return err
 	}
-	if r.kind != sshwire.SFTPReply {
-		return f.unexpected(&r)
-	}
-	handle := r.body.Text(256)
-	err, ok := d.add(&r.body)
-	if !ok {
-		return f.broken()
-	}
-	if handle == "" {
-		return err
-	}
-	defer func() { go f.closeLater(handle) }()
-	if err != nil {
-		return err
-	}
-	return f.list(ctx, handle, d)
+	defer func() { go k.closeLater(handle) }()
+	return k.list(ctx, handle, d)
 }
 
-// list reads the rest of an open directory, some answers ahead. The server may
-// take the requests in any order: the end counts when all have been answered.
+// list reads an open directory, some answers at once: two at first, for most
+// directories end with the second. The server may take the requests in any
+// order: the end counts when all have been answered.
 func (k *sftpConn) list(ctx context.Context, handle string, d *dirReader) error {
-	const ahead = 3
 	var calls []*sftpCall
 	defer func() { k.forsake(calls...) }()
-	for ended := false; ; {
-		for !ended && len(calls) < ahead {
+	ended := false
+	for atOnce := 2; !ended; atOnce = 4 {
+		for len(calls) < atOnce {
 			call, err := k.start(ctx, sshwire.MaxSFTP, func(id uint32) sshwire.Packet {
 				return sshwire.NewPacket(nil, sshwire.SFTPReaddir, id).Text(handle)
 			})
@@ -139,30 +124,30 @@ func (k *sftpConn) list(ctx context.Context, handle string, d *dirReader) error 
 			}
 			calls = append(calls, call)
 		}
-		if len(calls) == 0 {
-			return nil
-		}
-		r, err := k.wait(ctx, calls[0], nil)
-		calls = calls[1:]
-		if err != nil {
-			return err
-		}
-		if r.kind != sshwire.SFTPName {
-			if err := k.unexpected(&r); !errors.Is(err, io.EOF) {
+		for len(calls) > 0 {
+			r, err := k.wait(ctx, calls[0], nil)
+			calls = calls[1:]
+			if err == nil && r.kind != sshwire.SFTPName {
+				err = k.unexpected(&r)
+			}
+			if errors.Is(err, io.EOF) {
+				ended = true
+				continue
+			}
+			if err != nil {
 				return err
 			}
-			ended = true
-			continue
-		}
-		before := d.seen
-		err, ok := d.add(&r.body)
-		if !ok || err == nil && d.seen == before {
-			return k.broken()
-		}
-		if err != nil {
-			return err
+			before := d.seen
+			err, ok := d.add(&r.body)
+			if !ok || err == nil && d.seen == before {
+				return k.broken()
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 func (f guestFiles) stat(ctx context.Context, name string) (*fileInfo, error) {
@@ -195,7 +180,9 @@ func (k *sftpConn) info(name string, r *sftpReply) (*fileInfo, error) {
 }
 
 func (f guestFiles) mkdir(ctx context.Context, name string, perm fs.FileMode) error {
-	return f.status(ctx, mkdirPacket(name, perm))
+	return f.status(ctx, func(id uint32) sshwire.Packet {
+		return sshwire.Extended(nil, sshwire.SFTPMake, id).Text(name).U32(uint32(perm))
+	})
 }
 
 func mkdirPacket(name string, perm fs.FileMode) func(id uint32) sshwire.Packet {

@@ -91,14 +91,7 @@ func (f stockFiles) readDir(ctx context.Context, d *dirReader) error {
 	if err != nil {
 		return err
 	}
-	handle, err := f.handle(ctx, nil, func(id uint32) sshwire.Packet {
-		return sshwire.NewPacket(nil, sshwire.SFTPOpendir, id).Text(d.dir)
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { go f.closeLater(handle) }()
-	return f.list(ctx, handle, d)
+	return f.listAll(ctx, d)
 }
 
 func (f stockFiles) mkdir(ctx context.Context, name string, perm fs.FileMode) error {

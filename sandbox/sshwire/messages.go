@@ -137,10 +137,13 @@ type Failure struct {
 	Text  string   `json:"text"`
 }
 
-var kinds = []struct {
+// A kind is a sentinel by the name it has on the wire.
+type kind struct {
 	name string
 	err  error
-}{
+}
+
+var kinds = []kind{
 	{"not-exist", fs.ErrNotExist},
 	{"exist", fs.ErrExist},
 	{"permission", fs.ErrPermission},

@@ -3,30 +3,31 @@ package sshwire
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
 // The wire of a box's files is SFTP, version 3 (draft-ietf-secsh-filexfer-02),
-// with requests of our own where a guest can do in one step what takes a stock
-// server several. A guest tells that it knows them by the extension
-// ExtensionFiles in its version; they are
+// with requests of our own where a guest can do in one step what takes SFTP
+// several, or what SFTP has no words for. A guest tells that it knows them by
+// the extension ExtensionFiles in its version; they are
 //
 //	open     name, most      → handle, attributes, data, ended  (a file and its first bytes; no handle when ended)
 //	create   name, perm, how → handle                           (invisible; SSH_FXP_CLOSE drops it)
 //	commit   handle          → status                           (the file appears under its name)
-//	list     name            → handle, names                    (no handle when these are all; else SSH_FXP_READDIR goes on)
+//	mkdir    name, perm      → status
 //	mkdirall name, perm      → status
 //	removeall name           → status
 //
-// Its SSH_FXP_REALPATH keeps components that do not exist; a status that is an
-// error has, after the language, the Kinds of a Failure, joined by commas; and
-// attributes carry AttrsExact.
+// Its SSH_FXP_REALPATH keeps components that do not exist; the text of a status
+// that is an error is a Failure's Line; and attributes carry AttrsExact.
 const (
+	SFTPOurs        = "@hermes-exec" // what their names end in
 	ExtensionFiles  = "files@hermes-exec"
 	SFTPOpen        = "open@hermes-exec"
 	SFTPCreate      = "create@hermes-exec"
 	SFTPCommit      = "commit@hermes-exec"
-	SFTPList        = "list@hermes-exec"
+	SFTPMake        = "mkdir@hermes-exec"
 	SFTPMkdirAll    = "mkdirall@hermes-exec"
 	SFTPRemoveAll   = "removeall@hermes-exec"
 	AttrsExact      = "exact@hermes-exec" // nanoseconds of the last change and the inode, 8 bytes each
@@ -104,9 +105,6 @@ func (p Packet) Status(err error) Packet {
 		return p.U32(StatusOK).Text("").Text("")
 	}
 	f := NewFailure(err)
-	if len(f.Text) > maxStatus {
-		f.Text = f.Text[:maxStatus]
-	}
 	code := uint32(StatusFailure)
 	switch {
 	case f.Is(fs.ErrNotExist):
@@ -116,23 +114,50 @@ func (p Packet) Status(err error) Packet {
 	case f.Text == "EOF":
 		code = StatusEOF
 	}
-	return p.U32(code).Text(f.Text).Text("en").Text(strings.Join(f.Kinds, ","))
+	return p.U32(code).Text(f.Line()).Text("en")
 }
 
-const maxStatus = 8 << 10 // bytes of text
+const (
+	maxStatus = 8 << 10 // bytes of text
+	maxKinds  = 1 << 10 // and of its kinds
+)
 
 // Status reads a status: its code, and for an error what went wrong.
 func (b *Body) Status() (code uint32, f *Failure) {
 	code = b.U32()
-	f = &Failure{}
-	if len(b.Rest) > 0 { // some servers send nothing more
-		f.Text = strings.ToValidUTF8(b.Text(maxStatus), "\ufffd")
-		b.Text(256)
+	if len(b.Rest) == 0 { // some servers send nothing more
+		return code, &Failure{}
 	}
-	if len(b.Rest) > 0 && !b.Bad {
-		if kinds := b.Text(1024); kinds != "" {
-			f.Kinds = strings.Split(kinds, ",")
+	f = ParseFailure(strings.ToValidUTF8(b.Text(maxStatus+maxKinds), "\ufffd"))
+	b.Text(256)
+	return code, f
+}
+
+// Line is a Failure as the text of a status: the kinds stand in brackets after
+// the text.
+func (f *Failure) Line() string {
+	text := f.Text[:min(len(f.Text), maxStatus)]
+	if len(f.Kinds) == 0 {
+		return text
+	}
+	return text + " [" + strings.Join(f.Kinds, ",") + "]"
+}
+
+// ParseFailure reads a Line. Brackets that hold anything else than kinds belong
+// to the text.
+func ParseFailure(line string) *Failure {
+	f := &Failure{Text: line}
+	at := strings.LastIndex(line, " [")
+	inside, closed := strings.CutSuffix(line[max(at, 0):], "]")
+	if at < 0 || !closed {
+		return f
+	}
+	list := strings.Split(inside[len(" ["):], ",")
+	for _, name := range list {
+		if !slices.ContainsFunc(kinds, func(k kind) bool { return k.name == name }) {
+			return f
 		}
 	}
-	return code, f
+	f.Text, f.Kinds = line[:at], list
+	return f
 }

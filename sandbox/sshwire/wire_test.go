@@ -3,6 +3,7 @@ package sshwire_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -121,4 +122,23 @@ func TestStream(t *testing.T) {
 			t.Error("written after the end")
 		}
 	})
+}
+
+// A failure keeps its text and its kinds in the text of a status; what only
+// looks like kinds stays text.
+func TestFailureLine(t *testing.T) {
+	for _, err := range []error{
+		errors.New("plain"), errors.New("a [list]"), errors.New("[exist]"), errors.New(""), errors.New("x []"),
+		syscall.ENOTDIR, sandbox.ErrSymlink, fs.ErrNotExist, fmt.Errorf("one [exist]: %w", sandbox.ErrNotRegular),
+	} {
+		want := sshwire.NewFailure(err)
+		if got := sshwire.ParseFailure(want.Line()); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q became %+v, want %+v", want.Line(), got, want)
+		}
+	}
+	for _, line := range []string{"a [exist", "a exist]", "a [exist,]", "a [exist,else]", " ]", "["} {
+		if got := sshwire.ParseFailure(line); got.Text != line || got.Kinds != nil {
+			t.Errorf("%q became %+v", line, got)
+		}
+	}
 }
