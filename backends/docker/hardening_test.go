@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/client"
+
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
@@ -306,5 +308,38 @@ func TestReplacedGuard(t *testing.T) {
 	found, _, err := lax.(sandbox.Auditor).FutureInputs(t.Context(), since)
 	if err != nil || len(found) != 1 || found[0].Path != name {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestRuntime: the runtime that is asked for is the one the container has, its
+// guest is reached without a socket of this machine's (which gVisor and Kata do
+// not pass), and what it keeps is named after it.
+func TestRuntime(t *testing.T) {
+	t.Parallel()
+	w := docker(t)
+	const other = "io.containerd.runc.v2" // every Docker engine since 20.10 has it
+	c := w.config(t)
+	c.Runtime = other
+	box := create(t, backend(t, c), profile("workspace"))
+	got, err := w.api(t).ContainerInspect(t.Context(), containerOf(box), client.ContainerInspectOptions{})
+	if err != nil || got.Container.HostConfig.Runtime != other {
+		t.Fatalf("%+v, %v", got.Container.HostConfig, err)
+	}
+	for _, bind := range got.Container.HostConfig.Mounts {
+		if strings.HasSuffix(bind.Source, "/link") {
+			t.Errorf("a socket is bound: %+v", bind)
+		}
+	}
+	if out := sh(t, box, "echo it runs"); out != "it runs" {
+		t.Errorf("%q", out)
+	}
+	named := 0
+	for _, clause := range box.Info().Enforcement {
+		if strings.Contains(clause.Mechanism, "runtime "+other) {
+			named++
+		}
+	}
+	if named == 0 {
+		t.Errorf("nothing is said of it: %+v", box.Info().Enforcement)
 	}
 }
