@@ -98,19 +98,21 @@ func measureStarts(opt Options, e *engine.Engine, open *engine.Session, python, 
 			}
 		}
 	}
-	b, c, w := median(t["bare"]), median(t["cold"]), median(t["warm"])
-	f, fw, g := median(t["free"]), median(t["free warm"]), median(t["guest"])
-	against := func(v float64) string { return fmt.Sprintf("bare python3 %.1f ms, %+.1f ms, %.2f×", b, v-b, v/b) }
+	bare, g := median(t["bare"]), median(t["guest"])
+	later := func(name string) float64 { return shift(t[name], t["bare"]) }
+	row := func(what, name, must string, ok bool) Row {
+		by := later(name)
+		return Row{what, median(t[name]), "ms", fmt.Sprintf("bare python3 %.1f ms, %+.1f ms, %.2f×", bare, by, (bare+by)/bare), must, ok}
+	}
 	rows := []Row{
-		{"session and run of pass, workspace", c, "ms", against(c), "≤ bare + 4.5 ms", c <= b+4.5},
-		{"run of pass in an open session, workspace", w, "ms", against(w), "≤ bare + 2.5 ms", w <= b+2.5},
-		{"session and run of pass, open", f, "ms", against(f), "≤ 1.15 × bare", f <= 1.15*b},
-		{"run of pass in an open session, open", fw, "ms", against(fw), "≤ bare + 2.5 ms", fw <= b+2.5},
+		row("session and run of pass, workspace", "cold", "≤ bare + 4.5 ms", later("cold") <= 4.5),
+		row("run of pass in an open session, workspace", "warm", "≤ bare + 2.5 ms", later("warm") <= 2.5),
+		row("session and run of pass, open", "free", "≤ 1.15 × bare", later("free") <= 0.15*bare),
+		row("run of pass in an open session, open", "free warm", "≤ bare + 2.5 ms", later("free warm") <= 2.5),
 		{"guest start to exec, workspace", g, "ms", "", "≤ 4 ms", g <= 4},
 	}
 	if bwrap != "" {
-		v := median(t["bwrap"])
-		rows = append(rows, Row{"the same by bwrap with equal binds", v, "ms", against(v), "slower than ours", c < v})
+		rows = append(rows, row("the same by bwrap with equal binds", "bwrap", "slower than ours", shift(t["bwrap"], t["cold"]) > 0))
 	}
 	end := median(t["cold close"])
 	rows = append(rows, Row{"end of that session", end, "ms", "", "≤ 10 ms", end <= 10})

@@ -42,6 +42,20 @@ func median(samples []float64) float64 {
 	return s[len(s)/2]
 }
 
+// shift is by how much what was sampled takes longer than base: the median of
+// all differences between the two (the estimate of Hodges and Lehmann). Starting
+// a program takes one of two times on many machines, and the difference of two
+// medians then jumps from one to the other.
+func shift(samples, base []float64) float64 {
+	all := make([]float64, 0, len(samples)*len(base))
+	for _, s := range samples {
+		for _, b := range base {
+			all = append(all, s-b)
+		}
+	}
+	return median(all)
+}
+
 // series collects the samples of several workloads that take turns.
 type series map[string][]float64
 

@@ -6,17 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/hermes-exec/hermes-exec/guest/files"
 )
 
 // spawner is a goroutine on a thread of its own.
@@ -72,7 +68,9 @@ type Session struct {
 	more    bool     // Mount was not called yet, and shall be
 	scratch *os.File // a directory of the box's private file system, or nil
 
-	mu sync.Mutex // one order, with its answer, at a time
+	mu     sync.Mutex
+	owed   []*answer // in the order of what was asked
+	broken error     // set when an answer failed to come: no later one can be told from it
 }
 
 // Spawn starts a guest with the identity and in the namespaces c asks for; it
@@ -286,108 +284,6 @@ func (s *Session) receiveAll() (packet []byte, fds []int, err error) {
 		err = readErr
 	}
 	return packet, fds, err
-}
-
-// hand passes one end of a connection to the guest, with the order it is for.
-func (s *Session) hand(order byte, theirs *os.File) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer theirs.Close()
-	if err := s.send([]byte{order}, theirs); err != nil {
-		return fmt.Errorf("%w: %w", ErrGone, err)
-	}
-	return nil
-}
-
-// Mount makes more mounts in the tree the box sees: of the kinds that need
-// nothing of this machine's. Commands that run already do not see them. The
-// guest keeps the descriptors open as long as it lives.
-func (s *Session) Mount(mounts []Mount, keep ...*os.File) error {
-	if len(mounts)+len(keep) == 0 && !s.more {
-		return nil
-	}
-	s.more = false
-	list, err := json.Marshal(mounts)
-	if err != nil {
-		return err
-	}
-	if len(list) >= maxPacket {
-		return fmt.Errorf("guest: %d mounts are too many", len(mounts))
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.send(append([]byte{orderMount}, list...), keep...); err != nil {
-		return fmt.Errorf("%w: %w", ErrGone, err)
-	}
-	_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
-	answer, _, err := s.receive()
-	_ = s.conn.SetDeadline(time.Time{})
-	if err != nil || len(answer) == 0 {
-		return fmt.Errorf("%w: it did not answer: %w", ErrGone, err)
-	}
-	var said Setup
-	if err := json.Unmarshal(answer, &said); err != nil {
-		return fmt.Errorf("guest: what it said: %w", err)
-	}
-	return setupError(said)
-}
-
-// Dial opens a connection to the box's file server, for a files.Client.
-func (s *Session) Dial() (*os.File, error) {
-	ours, theirs, err := files.Pair()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.hand(orderFiles, theirs); err != nil {
-		ours.Close()
-		return nil, err
-	}
-	return ours, nil
-}
-
-// Listen opens a socket in a new directory of the scratch directory that has
-// the given name. Its path inside is scratch/name/s.
-func (s *Session) Listen(name string) (net.Listener, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.send(append([]byte{orderListen}, name...)); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrGone, err)
-	}
-	_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
-	answer, file, err := s.receive()
-	_ = s.conn.SetDeadline(time.Time{})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrGone, err)
-	}
-	if file == nil {
-		if len(answer) > 1 && answer[0] == '!' {
-			if errno, err := strconv.Atoi(string(answer[1:])); err == nil {
-				return nil, os.NewSyscallError("socket in the box", syscall.Errno(errno))
-			}
-		}
-		return nil, fmt.Errorf("%w: it did not answer", ErrGone)
-	}
-	defer file.Close()
-	return net.FileListener(file)
-}
-
-// Command prepares to run one command.
-func (s *Session) Command() (*Remote, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("guest: socket pair: %w", err)
-	}
-	if err = unix.SetNonblock(fds[0], true); err != nil {
-		unix.Close(fds[0])
-		unix.Close(fds[1])
-		return nil, err
-	}
-	ours := os.NewFile(uintptr(fds[0]), "command")
-	if err := s.hand(orderCommand, os.NewFile(uintptr(fds[1]), "guest")); err != nil {
-		ours.Close()
-		return nil, err
-	}
-	return &Remote{line: newLine(ours), session: s}, nil
 }
 
 // Kill ends the guest and everything in the box.

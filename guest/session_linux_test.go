@@ -3,8 +3,10 @@ package guest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -99,4 +101,63 @@ func start(t testing.TB, s *Spawner, c Confinement) *Session {
 		t.Fatal(err)
 	}
 	return box
+}
+
+// More mounts are made after the confinement, whoever asks for what meanwhile;
+// where the first of them cannot be made, there is no box.
+func TestMountsToCome(t *testing.T) {
+	begin := func() *Session {
+		return confined(t, func(c *Confinement) { c.More = true })
+	}
+	box := begin()
+	made, err := box.Mount([]Mount{{Kind: MountHide, Target: "/etc"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets := []string{"one", "two", "three"}
+	var asked []*Socket
+	for _, name := range sockets {
+		s, err := box.Listen(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked = append(asked, s)
+	}
+	asked[1].Close() // nobody waits for it
+	l, err := asked[2].Listener()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if got := l.Addr().String(); got != "/run/hermes-exec/three/s" {
+		t.Error(got)
+	}
+	if err := made(); err != nil {
+		t.Error(err)
+	}
+	if l, err := asked[0].Listener(); err != nil || l.Addr().String() != "/run/hermes-exec/one/s" {
+		t.Error(err)
+	} else {
+		l.Close()
+	}
+	if _, err := box.Listen("../out"); err != nil {
+		t.Error(err)
+	} else if s, err := box.Listen("../out"); err != nil {
+		t.Error(err)
+	} else if _, err := s.Listener(); err == nil {
+		t.Error("a socket elsewhere")
+	}
+	if text, _ := output(t, box, "ls", "/etc"); !strings.Contains(text, "denied") {
+		t.Errorf("not hidden: %s", text)
+	}
+
+	box = begin()
+	if made, err = box.Mount([]Mount{{Kind: MountHide, Target: "/none/such"}}); err != nil {
+		t.Fatal(err)
+	}
+	var setup *SetupError
+	if err := made(); !errors.As(err, &setup) {
+		t.Errorf("%v", err)
+	}
+	<-box.Done()
 }

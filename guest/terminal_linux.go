@@ -1,11 +1,9 @@
 package guest
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -56,24 +54,15 @@ func (g *inside) terminal() {
 
 // Terminal makes a terminal of the box's, as OpenTerminal makes one.
 func (s *Session) Terminal() (ours, theirs *os.File, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.send([]byte{orderTerminal}); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrGone, err)
+	a, err := s.ask([]byte{orderTerminal})
+	if err == nil {
+		err = s.await(a)
 	}
-	_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
-	answer, fds, err := s.receiveAll()
-	_ = s.conn.SetDeadline(time.Time{})
-	if err == nil && len(fds) == 2 {
-		return os.NewFile(uintptr(fds[0]), "terminal"), os.NewFile(uintptr(fds[1]), "tty"), nil
+	if err == nil {
+		err = a.carries(2, "terminal in the box")
 	}
-	for _, fd := range fds {
-		unix.Close(fd)
+	if err != nil {
+		return nil, nil, err
 	}
-	if err == nil && len(answer) > 1 && answer[0] == '!' {
-		if errno, err := strconv.Atoi(string(answer[1:])); err == nil {
-			return nil, nil, os.NewSyscallError("terminal in the box", syscall.Errno(errno))
-		}
-	}
-	return nil, nil, fmt.Errorf("%w: it did not answer: %w", ErrGone, err)
+	return os.NewFile(uintptr(a.fds[0]), "terminal"), os.NewFile(uintptr(a.fds[1]), "tty"), nil
 }

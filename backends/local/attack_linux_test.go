@@ -436,3 +436,38 @@ func TestALateEndKillsNobody(t *testing.T) {
 		t.Error("an end that came too late waits to kill the box")
 	}
 }
+
+// What is covered is covered for the very first call, whether that is a file
+// tool or a command: the view is finished while a session opens, and there is
+// much to cover.
+func TestAttackBeforeTheViewIsWhole(t *testing.T) {
+	for i := range 6 {
+		last, free := "", ""
+		box, _, _ := attacked(t, func(_, home string, p *sandbox.Policy) {
+			for i := range 300 {
+				dir := fmt.Sprintf("%s/%03d", home, i)
+				if err := os.Mkdir(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				p.DenyRead = append(p.DenyRead, dir)
+				last = filepath.Join(dir, "key")
+			}
+			free = filepath.Join(home, "free")
+			put(t, last, "s3cret")
+			put(t, free, "for all")
+		})
+		if i%2 == 0 {
+			if f, err := box.Files().Open(t.Context(), last); err == nil {
+				f.Close()
+				t.Error("a file tool read it")
+			}
+			if f, err := box.Files().Open(t.Context(), free); err != nil {
+				t.Error(err)
+			} else {
+				f.Close()
+			}
+		} else if out, _ := in(t, box, "/bin/cat", last, free); strings.Contains(out, "s3cret") || !strings.Contains(out, "for all") {
+			t.Errorf("a command read %q", out)
+		}
+	}
+}

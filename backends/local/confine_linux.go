@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -44,13 +42,16 @@ type confined struct {
 	files    *files.Client
 	waiting  *waiting
 	mu       sync.Mutex
+	closed   bool
 	covering sync.Mutex
 	soon     sync.WaitGroup // what nobody waits for but close
 	first    *os.File       // a connection to the file server nobody has taken yet
 	scratch  string
 	write    []string               // what the policy lets it write, but for private places
 	guarded  map[string]os.FileInfo // and what in there not, as it was when it was made read-only
+	covered  func() error           // waits until the view is whole; nil without namespaces
 	cover    *cover                 // nil without namespaces; under covering
+	listens  *ahead                 // the socket for the next Listen, or nil; under mu
 	holds    []*reservation
 	dir      *lockedDir // the scratch directory on this machine, where it has to be there
 	bounds   bounds
@@ -197,7 +198,12 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	for _, h := range in.holds {
 		locks = append(locks, h.Lock())
 	}
-	return in.session.Mount(covers, locks...)
+	made, err := in.session.Mount(covers, locks...)
+	if err == nil {
+		in.covered = sync.OnceValue(made)
+		in.askSocket()
+	}
+	return err
 }
 
 // What a box has that sets no bounds of its own.
@@ -216,7 +222,7 @@ func usualSize() int64 {
 // enter makes in what holds the box. A work directory that cannot be seen in it
 // gives way to the scratch directory.
 func (b *box) enter(in *confined, uid int, visible bool) {
-	in.files = files.NewClient(in.dial)
+	in.files = files.NewClient(in.dial, in.ready)
 	b.inside, b.files = in, in.files
 	b.info.ScratchDir, b.info.UID, b.info.Rung = in.scratch, uid, sandbox.RungNamespaces
 	if in.dir != nil {
@@ -282,10 +288,46 @@ func (b *box) reserve(ctx context.Context, in *confined, p sandbox.Policy) ([]st
 	return slices.Compact(deny), nil
 }
 
-// ended is when there is time to think of the next box.
-func (in *confined) ended() { in.waiting.soon() }
+// ready waits until a name in the box means what it will: what is covered is
+// not in scratch, where a run can be staged meanwhile.
+func (in *confined) ready(name string) error {
+	if in.covered == nil {
+		return nil
+	}
+	in.coverSoon()
+	if within(name, in.scratch) {
+		return nil
+	}
+	return in.covered()
+}
+
+// coverSoon looks after the view, if it is time for that, before a command has
+// to wait for it.
+func (in *confined) coverSoon() {
+	if !in.covering.TryLock() {
+		return // somebody does
+	}
+	stale := in.cover.stale()
+	in.covering.Unlock()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if stale && !in.closed {
+		in.soon.Go(func() { _ = in.keepCovered() })
+	}
+}
+
+// ended is when there is time to think of the next box, and of the next run.
+func (in *confined) ended() {
+	in.waiting.soon()
+	in.askSocket()
+}
 
 func (in *confined) command() (supervisor, error) {
+	if in.covered != nil {
+		if err := in.covered(); err != nil {
+			return nil, err
+		}
+	}
 	if err := in.keepCovered(); err != nil {
 		return nil, err
 	}
@@ -300,8 +342,12 @@ func (in *confined) keepCovered() error {
 	in.covering.Lock()
 	defer in.covering.Unlock()
 	mounts, err := in.cover.missing(slices.Sorted(maps.Keys(in.guarded)))
+	if err != nil {
+		return err
+	}
+	made, err := in.session.Mount(mounts)
 	if err == nil {
-		err = in.session.Mount(mounts)
+		err = made()
 	}
 	return err
 }
@@ -321,37 +367,17 @@ func (in *confined) terminal(uid int) (ours, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-func (in *confined) listen() (net.Listener, string, error) {
-	in.soon.Go(func() { _ = in.keepCovered() }) // a command comes next, and would have to wait for it
-	dir := strings.ToLower(rand.Text()[:nameLength])
-	l, err := in.session.Listen(dir)
-	if err != nil {
-		return nil, "", err
-	}
-	dir = path.Join(in.scratch, dir)
-	remove := func() { in.soon.Go(func() { _ = in.files.RemoveAll(context.Background(), dir) }) }
-	return &inner{l, remove}, path.Join(dir, socketName), nil
-}
-
-// inner is a socket in a confined box.
-type inner struct {
-	net.Listener
-	remove func() // its directory, soon
-}
-
-// Close closes the socket. Its directory is removed soon after: it is in the
-// box's own file system, and gone with that.
-func (l *inner) Close() error {
-	err := l.Listener.Close()
-	l.remove()
-	return err
-}
-
 func (in *confined) close() error {
 	var errs []error
 	if in.files != nil {
 		errs = append(errs, in.files.Close())
 	}
+	in.mu.Lock()
+	in.closed = true
+	if in.listens != nil {
+		in.listens.socket.Close()
+	}
+	in.mu.Unlock()
 	in.soon.Wait()
 	if in.first != nil {
 		in.first.Close()

@@ -16,11 +16,32 @@ func BenchmarkPlan(b *testing.B) {
 		b.Fatal(err)
 	}
 	p.Private = nil
-	for b.Loop() {
+	plan := func() *plan {
 		pl, err := newPlan(p, guest.Confinement{UID: os.Getuid(), GID: os.Getgid(), Base: true}, boxUser{uid: os.Getuid(), gid: os.Getgid()}, "")
 		if err != nil {
 			b.Fatal(err)
 		}
-		pl.close()
+		return pl
 	}
+	b.Run("plan", func(b *testing.B) {
+		for b.Loop() {
+			plan().close()
+		}
+	})
+	b.Run("covers", func(b *testing.B) {
+		pl := plan()
+		defer pl.close()
+		for b.Loop() {
+			covers, err := pl.covers(nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			newCover(pl, covers, nil)
+		}
+	})
+	b.Run("sockets", func(b *testing.B) {
+		for b.Loop() {
+			hostSockets()
+		}
+	})
 }

@@ -1,10 +1,10 @@
 package local
 
 import (
-	"bytes"
-	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hermes-exec/hermes-exec/guest"
 )
@@ -20,7 +20,7 @@ type waiting struct {
 	session *guest.Session
 	last    identity // of the last box that was made
 	who     identity
-	mounts  []byte // this machine's, as the guest has them
+	mounts  *mountTable // as it was before the guest got its copy
 }
 
 // identity is what a guest in waiting is.
@@ -44,10 +44,11 @@ func (w *waiting) take(who guest.Confinement) *guest.Session {
 	if s == nil {
 		return nil
 	}
+	defer mounts.close()
 	select {
 	case <-s.Done():
 	default:
-		if is == identityOf(who) && bytes.Equal(mounts, hostMounts()) {
+		if is == identityOf(who) && !mounts.changed() {
 			return s
 		}
 	}
@@ -82,7 +83,10 @@ func (w *waiting) again(spawner *guest.Spawner, program string, who guest.Confin
 		w.making.Add(1)
 		w.mu.Unlock()
 		defer w.making.Done()
-		mounts := hostMounts()
+		mounts, err := watchMounts()
+		if err != nil {
+			return
+		}
 		s, err := spawner.Spawn(program, who)
 		if err == nil {
 			if err = s.Found(who); err != nil {
@@ -90,12 +94,14 @@ func (w *waiting) again(spawner *guest.Spawner, program string, who guest.Confin
 			}
 		}
 		if err != nil {
+			mounts.close()
 			return // who needs one will be told
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.closed || w.session != nil {
 			drop(s)
+			mounts.close()
 			return
 		}
 		w.session, w.who, w.mounts = s, identityOf(who), mounts
@@ -123,12 +129,24 @@ func (w *waiting) close() {
 	defer w.mu.Unlock()
 	if w.session != nil {
 		drop(w.session)
+		w.mounts.close()
 		w.session = nil
 	}
 }
 
-// hostMounts are this machine's mounts as this process sees them.
-func hostMounts() []byte {
-	b, _ := os.ReadFile("/proc/self/mountinfo")
-	return b
+// mountTable tells whether this process's mounts have changed since it was made.
+type mountTable struct{ fd int }
+
+func watchMounts() (*mountTable, error) {
+	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	return &mountTable{fd}, err
 }
+
+// changed asks the kernel, which tells it as an exceptional condition: see
+// proc_pid_mountinfo(5).
+func (m *mountTable) changed() bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLPRI}}, 0)
+	return n != 0 || err != nil
+}
+
+func (m *mountTable) close() { unix.Close(m.fd) }
