@@ -31,7 +31,7 @@ const (
 // SetupError tells why a guest could not confine itself.
 type SetupError struct {
 	// Stage is the step that failed: "spawn" for the process itself, "ids",
-	// "root", "proc", "landlock", …
+	// "root", "proc", "landlock", …; StageIDMap is the engine's own.
 	Stage string
 	Errno syscall.Errno // 0 when it is no system call's
 	Text  string
@@ -46,11 +46,14 @@ func (e *SetupError) Unwrap() error {
 	return e.Errno
 }
 
+// StageIDMap is showing what is root's as another user's.
+const StageIDMap = "idmap"
+
 // Unavailable reports whether the machine does not allow what the step needs,
 // so that a confinement without namespaces may be had instead.
 func (e *SetupError) Unavailable() bool {
 	switch e.Stage {
-	case "spawn", "ids", "private", "root", "proc", "dev", "private tmpfs":
+	case "spawn", "ids", "private", "root", "proc", "dev", "private tmpfs", StageIDMap:
 	default:
 		return false
 	}

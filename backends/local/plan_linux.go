@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -125,13 +126,20 @@ func (pl *plan) writes() error {
 		}
 		m := guest.Mount{Kind: guest.MountBind, Source: name, Target: name, Write: true}
 		if pl.user.foreign {
-			if err := pl.tree(&m, owner(st) == 0); err != nil {
+			err := pl.tree(&m, owner(st) == 0)
+			var setup *guest.SetupError
+			if errors.As(err, &setup) && !slices.Contains(pl.policy.Write, name) {
+				m.Write, err = false, nil // a cache: better none than fewer walls
+			}
+			if err != nil {
 				return err
 			}
 		}
 		pl.reach(name)
 		pl.c.Mounts = append(pl.c.Mounts, m)
-		pl.c.Write = append(pl.c.Write, name)
+		if m.Write {
+			pl.c.Write = append(pl.c.Write, name)
+		}
 	}
 	return nil
 }
@@ -178,8 +186,11 @@ func (pl *plan) tree(m *guest.Mount, mapped bool) error {
 	}
 	if err := pl.user.maps.Show(f, pl.user.uid, pl.user.gid); err != nil {
 		if m.Write {
-			return fmt.Errorf("%s belongs to root, and its file system cannot show it as another user's (%w): give it to an ordinary user (chown), or run as one",
-				m.Source, err)
+			var errno syscall.Errno
+			errors.As(err, &errno)
+			return &guest.SetupError{Stage: guest.StageIDMap, Errno: errno, Text: fmt.Sprintf(
+				"%s belongs to root, and its file system cannot show it as another user's (%v): give it to an ordinary user (chown), or run as one",
+				m.Source, err)}
 		}
 		return nil // unreadable inside, as it is for that user
 	}

@@ -40,6 +40,9 @@ func (s *sftpServer) startLibrary() *library {
 		defer close(l.done)
 		if err := server.Serve(); err != io.EOF { // a malformed packet
 			s.fail(sshwire.ErrSFTP)
+			if out, ok := s.out.(io.Closer); ok { // the client is told now, not with its next packet
+				out.Close()
+			}
 		}
 		r.CloseWithError(sshwire.ErrSFTP) // for who writes on: it takes no more
 	}()
