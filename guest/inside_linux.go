@@ -413,14 +413,19 @@ func (g *inside) socket(name string) (int, error) {
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
+		_ = unix.Rmdir(dir)
 		return -1, err
 	}
 	name = filepath.Join(dir, socketName)
 	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err == nil {
-		err = errors.Join(unix.Chmod(name, 0o600), unix.Listen(fd, 128))
+		if err = unix.Chmod(name, 0o600); err == nil {
+			err = unix.Listen(fd, 128)
+		}
 	}
 	if err != nil {
 		unix.Close(fd)
+		_ = unix.Unlink(name)
+		_ = unix.Rmdir(dir)
 		return -1, err
 	}
 	return fd, nil

@@ -103,12 +103,22 @@ func start(t testing.TB, s *Spawner, c Confinement) *Session {
 	return box
 }
 
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
 // More mounts are made after the confinement, whoever asks for what meanwhile;
 // where the first of them cannot be made, there is no box.
 func TestMountsToCome(t *testing.T) {
 	begin := func() *Session {
 		return confined(t, func(c *Confinement) { c.More = true })
 	}
+	before := descriptors(t)
 	box := begin()
 	made, err := box.Mount([]Mount{{Kind: MountHide, Target: "/etc"}})
 	if err != nil {
@@ -128,7 +138,6 @@ func TestMountsToCome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
 	if got := l.Addr().String(); got != "/run/hermes-exec/three/s" {
 		t.Error(got)
 	}
@@ -149,6 +158,13 @@ func TestMountsToCome(t *testing.T) {
 	}
 	if text, _ := output(t, box, "ls", "/etc"); !strings.Contains(text, "denied") {
 		t.Errorf("not hidden: %s", text)
+	}
+
+	if err := errors.Join(l.Close(), box.Close()); err != nil {
+		t.Error(err)
+	}
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors, %d before", after, before)
 	}
 
 	box = begin()

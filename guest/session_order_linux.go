@@ -17,9 +17,10 @@ import (
 
 // answer is one that the guest owes, or has given.
 type answer struct {
-	packet []byte
-	fds    []int // who asked closes them
-	came   bool
+	packet   []byte
+	fds      []int // who asked closes them
+	came     bool
+	unwanted bool // nobody will
 }
 
 // hand passes one end of a connection to the guest, with the order it is for.
@@ -70,31 +71,38 @@ func closeAll(fds []int) {
 	}
 }
 
-// await waits for an answer, and receives those that come before it.
+// await waits for an answer, and receives those that come before it. A guest
+// that does not answer is ended: it could not be told what its next answer is to.
 func (s *Session) await(a *answer) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !a.came && s.broken == nil {
-		_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
-		defer func() { _ = s.conn.SetDeadline(time.Time{}) }()
-	}
-	for !a.came && s.broken == nil {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	_ = s.conn.SetReadDeadline(time.Now().Add(greetWithin))
+	defer func() { _ = s.conn.SetReadDeadline(time.Time{}) }()
+	for {
+		s.mu.Lock()
+		came, broken := a.came, s.broken
+		s.mu.Unlock()
+		if came || broken != nil {
+			return broken
+		}
 		packet, fds, err := s.receiveAll()
 		if err == nil && len(packet) == 0 {
 			err = io.EOF
 		}
+		s.mu.Lock()
 		if err != nil {
 			s.broken = fmt.Errorf("%w: it did not answer: %w", ErrGone, err)
-			break
+			s.Kill()
+		} else {
+			next := s.owed[0]
+			s.owed = s.owed[1:]
+			next.packet, next.fds, next.came = packet, fds, true
+			if next.unwanted {
+				closeAll(fds)
+			}
 		}
-		next := s.owed[0]
-		s.owed = s.owed[1:]
-		next.packet, next.fds, next.came = packet, fds, true
+		s.mu.Unlock()
 	}
-	if !a.came {
-		return s.broken
-	}
-	return nil
 }
 
 // Mount makes more mounts in the tree the box sees: of the kinds that need
@@ -103,10 +111,13 @@ func (s *Session) await(a *answer) error {
 // does, and no command may be prepared before. The first mounts of a
 // Confinement with More are made, or the guest ends.
 func (s *Session) Mount(mounts []Mount, keep ...*os.File) (made func() error, err error) {
-	if len(mounts)+len(keep) == 0 && !s.more {
+	s.mu.Lock()
+	more := s.more
+	s.more = false
+	s.mu.Unlock()
+	if len(mounts)+len(keep) == 0 && !more {
 		return func() error { return nil }, nil
 	}
-	s.more = false
 	list, err := json.Marshal(mounts)
 	if err != nil {
 		return nil, err
@@ -174,11 +185,11 @@ func (l *Socket) Listener() (net.Listener, error) {
 	return net.FileListener(file)
 }
 
-// Close lets go of a socket nobody has asked for; one that is still to come is
-// closed with the session.
+// Close lets go of a socket nobody has asked for.
 func (l *Socket) Close() {
 	l.session.mu.Lock()
 	defer l.session.mu.Unlock()
+	l.answer.unwanted = true
 	closeAll(l.answer.fds)
 }
 

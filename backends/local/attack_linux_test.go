@@ -455,8 +455,15 @@ func TestAttackBeforeTheViewIsWhole(t *testing.T) {
 			free = filepath.Join(home, "free")
 			put(t, last, "s3cret")
 			put(t, free, "for all")
+			if err := os.Symlink("/etc/target", last+"-link"); err != nil {
+				t.Fatal(err)
+			}
 		})
-		if i%2 == 0 {
+		if i%3 == 2 { // a name that is in scratch only as it is spelt
+			if name, err := box.Files().Resolve(t.Context(), "/run/hermes-exec/../.."+last+"-link"); err == nil {
+				t.Errorf("a link was read: %s", name)
+			}
+		} else if i%3 == 0 {
 			if f, err := box.Files().Open(t.Context(), last); err == nil {
 				f.Close()
 				t.Error("a file tool read it")
@@ -470,4 +477,89 @@ func TestAttackBeforeTheViewIsWhole(t *testing.T) {
 			t.Errorf("a command read %q", out)
 		}
 	}
+}
+
+// What runs cannot spoil the socket of a run that has not begun: there is none
+// yet, or none that would be used.
+func TestAttackSocketOfALaterRun(t *testing.T) {
+	box, _, _ := attacked(t, nil)
+	for range 3 {
+		out := try(t, box, `
+import glob, os, socket
+for p in glob.glob("/run/hermes-exec/*"):
+    try:
+        os.rename(p, p + ".moved")
+        os.mkdir(p)
+        s = socket.socket(socket.AF_UNIX)
+        s.bind(p + "/s")
+        print(p)
+    except OSError:
+        pass
+`)
+		l, at, err := box.Listen(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for spoilt := range strings.Lines(out) {
+			if strings.HasPrefix(at, strings.TrimSpace(spoilt)+"/") {
+				t.Errorf("%s was made by a script", at)
+			}
+		}
+		if out := try(t, box, `
+import socket, sys
+socket.socket(socket.AF_UNIX).connect(sys.argv[1])
+print("connected")
+`, at); out != "connected\n" {
+			t.Error(out)
+		}
+		l.Close()
+	}
+}
+
+// A disk that a run has filled, and that was emptied after it, does not stop the
+// next run from getting its socket.
+func TestSocketAfterAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if os.Getuid() == 0 {
+		if err := os.Chown(dir, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+	}
+	backend := New(Config{})
+	defer backend.Close()
+	box, err := backend.Create(t.Context(), sandbox.Spec{
+		WorkDir: dir, Resources: sandbox.Resources{Disk: 1 << 20},
+		Policy: sandbox.Policy{Name: "full", Read: []string{"/"}, Network: sandbox.NetworkHost, BestEffort: []sandbox.ClauseName{sandbox.ClauseResources}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close(context.Background())
+	first, _, err := box.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := filepath.Join(box.Info().ScratchDir, "full")
+	if err := box.Files().Mkdir(t.Context(), full, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out := try(t, box, `
+import os, sys
+try:
+    for n in range(1 << 20):
+        open("%s/%d" % (sys.argv[1], n), "w").close()
+except OSError as e:
+    print(e.strerror)
+`, full); !strings.Contains(out, "No space") {
+		t.Fatal(out)
+	}
+	time.Sleep(50 * time.Millisecond) // the box asks for a socket, and is refused
+	if err := errors.Join(first.Close(), box.Files().RemoveAll(t.Context(), full)); err != nil {
+		t.Fatal(err)
+	}
+	l, _, err := box.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
 }

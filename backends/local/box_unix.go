@@ -48,12 +48,12 @@ var _ sandbox.Sandbox = (*box)(nil)
 
 // confinement is what holds a confined box.
 type confinement interface {
-	command() (supervisor, error)
+	command(ctx context.Context) (supervisor, error)
 	listen() (net.Listener, string, error)
 	terminal(uid int) (ours, theirs *os.File, err error)
 	futureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error)
 	meter() meter // for a command that begins now; nil where nothing measures
-	ended()       // is told that a command has
+	ended()       // is told that a command has, or could not begin
 	close() error
 }
 

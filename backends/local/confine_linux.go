@@ -49,9 +49,11 @@ type confined struct {
 	scratch  string
 	write    []string               // what the policy lets it write, but for private places
 	guarded  map[string]os.FileInfo // and what in there not, as it was when it was made read-only
-	covered  func() error           // waits until the view is whole; nil without namespaces
+	made     chan struct{}          // closed when the view is whole, or madeErr says why not; nil without namespaces
+	madeErr  error                  // before made
 	cover    *cover                 // nil without namespaces; under covering
 	listens  *ahead                 // the socket for the next Listen, or nil; under mu
+	running  int                    // commands; under mu
 	holds    []*reservation
 	dir      *lockedDir // the scratch directory on this machine, where it has to be there
 	bounds   bounds
@@ -199,11 +201,18 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 		locks = append(locks, h.Lock())
 	}
 	made, err := in.session.Mount(covers, locks...)
-	if err == nil {
-		in.covered = sync.OnceValue(made)
-		in.askSocket()
+	if err != nil {
+		return err
 	}
-	return err
+	in.made = make(chan struct{})
+	in.askSocket()
+	in.soon.Go(func() {
+		defer close(in.made)
+		if err := made(); err != nil {
+			in.madeErr = fmt.Errorf("the box was not finished: %w: %w", sandbox.ErrLost, err)
+		}
+	})
+	return nil
 }
 
 // What a box has that sets no bounds of its own.
@@ -290,48 +299,66 @@ func (b *box) reserve(ctx context.Context, in *confined, p sandbox.Policy) ([]st
 
 // ready waits until a name in the box means what it will: what is covered is
 // not in scratch, where a run can be staged meanwhile.
-func (in *confined) ready(name string) error {
-	if in.covered == nil {
+func (in *confined) ready(ctx context.Context, name string) error {
+	if within(name, in.scratch) && !strings.Contains(name, "/..") {
 		return nil
 	}
-	in.coverSoon()
-	if within(name, in.scratch) {
-		return nil
-	}
-	return in.covered()
+	return in.whole(ctx)
 }
 
-// coverSoon looks after the view, if it is time for that, before a command has
-// to wait for it.
-func (in *confined) coverSoon() {
-	if !in.covering.TryLock() {
-		return // somebody does
+// whole waits until the view is whole.
+func (in *confined) whole(ctx context.Context) error {
+	if in.made == nil {
+		return nil
 	}
-	stale := in.cover.stale()
-	in.covering.Unlock()
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if stale && !in.closed {
-		in.soon.Go(func() { _ = in.keepCovered() })
+	select {
+	case <-in.made:
+		return in.madeErr
+	default:
+	}
+	select {
+	case <-in.made:
+		return in.madeErr
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
 // ended is when there is time to think of the next box, and of the next run.
 func (in *confined) ended() {
 	in.waiting.soon()
+	in.mu.Lock()
+	in.running--
+	in.mu.Unlock()
 	in.askSocket()
 }
 
-func (in *confined) command() (supervisor, error) {
-	if in.covered != nil {
-		if err := in.covered(); err != nil {
-			return nil, err
-		}
+// command prepares a command, of which ended is to be told. What runs could
+// spoil a socket that was made for somebody else, so there is none then.
+func (in *confined) command(ctx context.Context) (supervisor, error) {
+	if err := in.whole(ctx); err != nil {
+		return nil, err
 	}
 	if err := in.keepCovered(); err != nil {
 		return nil, err
 	}
-	return in.session.Command()
+	in.mu.Lock()
+	in.running++
+	unused := in.listens
+	in.listens = nil
+	in.mu.Unlock()
+	if unused != nil {
+		unused.socket.Close()
+		in.remove(unused)
+	}
+	c, err := in.session.Command()
+	if err != nil {
+		in.mu.Lock()
+		in.running--
+		in.mu.Unlock()
+		return nil, err
+	}
+	return c, nil
 }
 
 // keepCovered puts a mount again over what has lost it.

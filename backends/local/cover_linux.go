@@ -51,13 +51,10 @@ func newCover(pl *plan, mounts []guest.Mount, guarded []string) *cover {
 	return c
 }
 
-// stale tells whether it is time to look again.
-func (c *cover) stale() bool { return time.Since(c.looked) >= coverAfter }
-
 // missing are the mounts that the view has come to lack. What is guarded and
 // was removed cannot be covered: it is looked for after the run.
 func (c *cover) missing(guarded []string) ([]guest.Mount, error) {
-	if !c.stale() {
+	if time.Since(c.looked) < coverAfter {
 		return nil, nil
 	}
 	secrets, err := c.plan.secrets()

@@ -365,6 +365,50 @@ func TestSpareKilled(t *testing.T) {
 	}
 }
 
+// TestStoppedGuest: who waits for a box that is stopped, while its view is made
+// or later, waits no longer than he wants to.
+func TestStoppedGuest(t *testing.T) {
+	dir, home := t.TempDir(), t.TempDir()
+	if os.Getuid() == 0 {
+		if err := os.Chown(dir, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := sandbox.Policy{
+		Name: "stopped", Read: []string{"/", home}, Write: []string{dir}, Network: sandbox.NetworkHost,
+		BestEffort: []sandbox.ClauseName{sandbox.ClauseResources},
+	}
+	for i := range 300 {
+		name := fmt.Sprintf("%s/%03d", home, i)
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.DenyRead = append(p.DenyRead, name)
+	}
+	box, err := backend(t, local.Config{}).Create(t.Context(), sandbox.Spec{WorkDir: dir, Policy: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close(context.Background())
+	for _, pid := range guests(t) {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Kill(pid, syscall.SIGCONT)
+	}
+	why := errors.New("enough")
+	for range 2 {
+		ctx, stop := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, why)
+		if _, err := box.Files().Stat(ctx, dir); !errors.Is(err, why) {
+			t.Errorf("Stat: %v", err)
+		}
+		if _, err := box.Start(ctx, sandbox.Cmd{Args: []string{"/bin/true"}}); !errors.Is(err, why) {
+			t.Errorf("Start: %v", err)
+		}
+		stop()
+	}
+}
+
 // guests returns the guests that are children of this process.
 func guests(t *testing.T) (pids []int) {
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")

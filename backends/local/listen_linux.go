@@ -11,23 +11,25 @@ import (
 )
 
 func (in *confined) listen() (net.Listener, string, error) {
+	in.soon.Go(func() { _ = in.keepCovered() }) // a command comes next, and would have to wait for it
 	in.mu.Lock()
 	next := in.listens
 	in.listens = nil
 	in.mu.Unlock()
-	if next == nil {
-		var err error
-		if next, err = in.newSocket(); err != nil {
-			return nil, "", err
+	var l net.Listener
+	var err error
+	if next != nil {
+		l, err = next.socket.Listener()
+	}
+	if next == nil || err != nil { // what stood in its way, as a full disk, may be gone
+		if next, err = in.newSocket(); err == nil {
+			l, err = next.socket.Listener()
 		}
 	}
-	l, err := next.socket.Listener()
 	if err != nil {
 		return nil, "", err
 	}
-	dir := path.Join(in.scratch, next.dir)
-	remove := func() { in.soon.Go(func() { _ = in.files.RemoveAll(context.Background(), dir) }) }
-	return &inner{l, remove}, path.Join(dir, socketName), nil
+	return &inner{l, func() { in.remove(next) }}, path.Join(in.scratch, next.dir, socketName), nil
 }
 
 // ahead is a socket that the guest was asked for.
@@ -39,15 +41,27 @@ type ahead struct {
 func (in *confined) newSocket() (*ahead, error) {
 	dir := strings.ToLower(rand.Text()[:nameLength])
 	socket, err := in.session.Listen(dir)
-	return &ahead{dir, socket}, err
+	if err != nil {
+		return nil, err
+	}
+	return &ahead{dir, socket}, nil
 }
 
-// askSocket asks for the socket of the next Listen, if there is none. Who could
-// not ask is told by Listen.
+// remove removes the directory of a socket, soon.
+func (in *confined) remove(a *ahead) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.closed { // else it goes with the box
+		in.soon.Go(func() { _ = in.files.RemoveAll(context.Background(), path.Join(in.scratch, a.dir)) })
+	}
+}
+
+// askSocket asks for the socket of the next Listen, if there is none and no
+// command that could spoil it. Who could not ask is told by Listen.
 func (in *confined) askSocket() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.listens != nil || in.closed {
+	if in.listens != nil || in.closed || in.running > 0 {
 		return
 	}
 	if next, err := in.newSocket(); err == nil {

@@ -168,14 +168,17 @@ func (p *process) streams(cmd sandbox.Cmd) (theirs [3]*os.File, closers []io.Clo
 func (p *process) supervise(ctx context.Context, run guest.Command, files [3]*os.File) error {
 	p.began = time.Now()
 	if p.box.inside != nil {
-		sup, err := p.box.inside.command()
+		sup, err := p.box.inside.command(ctx)
 		if err != nil {
 			return err
 		}
 		p.sup = sup
 		p.meter = p.box.inside.meter()
-		if p.pid, err = sup.Start(ctx, run, files); err != nil && p.meter != nil {
-			p.meter.stop()
+		if p.pid, err = sup.Start(ctx, run, files); err != nil {
+			if p.meter != nil {
+				p.meter.stop()
+			}
+			p.box.inside.ended()
 		}
 		return explain(run, err)
 	}

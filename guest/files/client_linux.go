@@ -29,7 +29,7 @@ const maxConns = 4
 // sandbox.ErrClosed. All methods are safe for concurrent use.
 type Client struct {
 	dial  func(context.Context) (*os.File, error)
-	ready func(name string) error
+	ready func(ctx context.Context, name string) error
 	done  chan struct{}
 
 	mu     sync.Mutex
@@ -44,7 +44,7 @@ var _ sandbox.Files = (*Client)(nil)
 // first needs them and at most four for use at once. A connection is the client
 // end of a Pair; the client closes it. Unless ready is nil, each call waits for
 // it with the names it is about, and fails with its error.
-func NewClient(dial func(ctx context.Context) (*os.File, error), ready func(name string) error) *Client {
+func NewClient(dial func(ctx context.Context) (*os.File, error), ready func(ctx context.Context, name string) error) *Client {
 	return &Client{dial: dial, ready: ready, done: make(chan struct{}), all: map[*conn]struct{}{}}
 }
 
@@ -220,9 +220,9 @@ func (k *conn) next(ctx context.Context) (kind byte, b body, fd int, refused, er
 // the descriptor.
 func (c *Client) call(ctx context.Context, op string, r *request, take func(k *conn, kind byte, b *body, fd int) error) error {
 	if c.ready != nil {
-		err := c.ready(r.name)
+		err := c.ready(ctx, r.name)
 		if err == nil && r.op == opRename {
-			err = c.ready(r.to)
+			err = c.ready(ctx, r.to)
 		}
 		if err != nil {
 			return c.failed(ctx, op, r.name, err)

@@ -85,6 +85,7 @@ type created struct {
 
 // serve reads packets. What a call must find in order, it finds: packets are
 // taken apart here, one after the other, and only what may block is done aside.
+// pkg/sftp's changes are waited for.
 func (s *sftpServer) serve(in *bufio.Reader) error {
 	var head [4]byte
 	var buf []byte

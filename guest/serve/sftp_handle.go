@@ -2,7 +2,6 @@ package serve
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 
 	"github.com/hermes-exec/hermes-exec/sandbox"
@@ -58,10 +57,8 @@ func (s *sftpServer) close(id uint32, what any) {
 		s.answer(id, errHandle)
 	case *created:
 		s.answer(id, what.Discard())
-	case io.Closer:
+	case sandbox.File:
 		s.answer(id, what.Close())
-	default:
-		s.answer(id, nil)
 	}
 }
 

@@ -24,6 +24,10 @@ import (
 type library struct {
 	in   *io.PipeWriter
 	done chan struct{} // closed when it has ended
+
+	mu      sync.Mutex
+	change  uint32        // the id of a request that changes something
+	changed chan struct{} // closed when it has, or nil
 }
 
 func (s *sftpServer) startLibrary() *library {
@@ -33,12 +37,13 @@ func (s *sftpServer) startLibrary() *library {
 		dir = "/"
 	}
 	h := &handlers{ctx: s.ctx, files: s.files, dir: dir}
-	server := sftp.NewRequestServer(&packets{PipeReader: r, s: s}, sftp.Handlers{FileGet: h, FilePut: h, FileCmd: h, FileList: h},
+	l := &library{in: w, done: make(chan struct{})}
+	server := sftp.NewRequestServer(&packets{PipeReader: r, s: s, answered: l.answered}, sftp.Handlers{FileGet: h, FilePut: h, FileCmd: h, FileList: h},
 		sftp.WithStartDirectory(dir), sftp.WithRSMaxTxPacket(maxSFTPData))
-	l := &library{w, make(chan struct{})}
 	go func() {
 		defer close(l.done)
-		if err := server.Serve(); err != io.EOF { // a malformed packet
+		// The second is an end with something open: no packet comes in part.
+		if err := server.Serve(); err != io.EOF && err != io.ErrUnexpectedEOF { // a malformed packet
 			s.fail(sshwire.ErrSFTP)
 			if out, ok := s.out.(io.Closer); ok { // the client is told now, not with its next packet
 				out.Close()
@@ -49,10 +54,37 @@ func (s *sftpServer) startLibrary() *library {
 	return l
 }
 
-// pass gives it a packet.
+// pass gives it a packet, and waits for what changes something: the next request
+// finds it done, whoever serves that.
 func (l *library) pass(head, body []byte) error {
-	_, err := l.in.Write(slices.Concat(head, body))
-	return err
+	var done chan struct{}
+	switch body[0] {
+	case sshwire.SFTPRemove, sshwire.SFTPRmdir, sshwire.SFTPMkdir, sshwire.SFTPRename, sshwire.SFTPExtended:
+		done = make(chan struct{})
+		l.mu.Lock()
+		l.change, l.changed = binary.BigEndian.Uint32(body[1:]), done
+		l.mu.Unlock()
+	}
+	if _, err := l.in.Write(slices.Concat(head, body)); err != nil {
+		return sshwire.ErrSFTP // it has ended for one
+	}
+	if done != nil {
+		select {
+		case <-done:
+		case <-l.done:
+		}
+	}
+	return nil
+}
+
+// answered is told of each answer.
+func (l *library) answered(id uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changed != nil && id == l.change {
+		close(l.changed)
+		l.changed = nil
+	}
 }
 
 // end tells that no more packets come. What is open is closed, and files that
@@ -63,8 +95,9 @@ func (l *library) end() { l.in.Close() }
 // packets, among the others.
 type packets struct {
 	*io.PipeReader
-	s    *sftpServer
-	part []byte
+	s        *sftpServer
+	answered func(id uint32)
+	part     []byte
 }
 
 func (p *packets) Write(b []byte) (int, error) {
@@ -75,6 +108,9 @@ func (p *packets) Write(b []byte) (int, error) {
 			break
 		}
 		p.s.sendFrame(p.part[:n])
+		if n >= 9 {
+			p.answered(binary.BigEndian.Uint32(p.part[5:]))
+		}
 		p.part = append(p.part[:0], p.part[n:]...)
 	}
 	return len(b), p.s.failed()
@@ -83,7 +119,8 @@ func (p *packets) Write(b []byte) (int, error) {
 // handlers do what pkg/sftp is asked for, with the files everything here goes
 // through. Files are read, or written as a whole: they appear when they are
 // closed. Modes do not come through: it drops those that an open or a mkdir
-// asks for.
+// asks for. It answers in the order it was asked, and looks up the name again
+// for the FSTAT of what is open.
 type handlers struct {
 	ctx   context.Context
 	files *files.Files
@@ -134,7 +171,7 @@ func (h *handlers) Filecmd(r *sftp.Request) error {
 		return refusal(h.files.Mkdir(h.ctx, r.Filepath, 0o777))
 	case "Remove", "Rmdir":
 		return refusal(h.files.Remove(h.ctx, r.Filepath))
-	case "Rename": // which replaces nothing
+	case "Rename": // which replaces nothing that is there already
 		_, err := h.files.Stat(h.ctx, r.Target)
 		if err == nil {
 			err = fs.ErrExist

@@ -337,6 +337,30 @@ func TestFilesCancelStorm(t *testing.T) {
 	})
 }
 
+// A call that is given up does not overtake the next one.
+func TestFilesOrder(t *testing.T) {
+	_, f := newServers(t, guestServer(t)...)
+	dir := tempTree(t)
+	for i := range 500 {
+		name := fmt.Sprint(dir, "/", i)
+		if err := os.WriteFile(name, []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Duration(i%50)*time.Microsecond)
+		err := f.Remove(ctx, name)
+		stop()
+		if err == nil {
+			continue
+		}
+		if err := put(f, name, []byte("new"), sandbox.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Stat(t.Context(), name); err != nil { // after all that was asked
+			t.Fatalf("what was made after it was removed: %v", err)
+		}
+	}
+}
+
 // turns counts the round trips of a connection: a request after an answer is
 // another one. On a busy machine an answer may come between two requests that
 // do not wait for it, so it may count too many, never too few.

@@ -134,10 +134,10 @@ func (b *Body) Status() (code uint32, f *Failure) {
 }
 
 // Line is a Failure as the text of a status: the kinds stand in brackets after
-// the text.
+// the text, and none where the text could be taken for some.
 func (f *Failure) Line() string {
 	text := f.Text[:min(len(f.Text), maxStatus)]
-	if len(f.Kinds) == 0 {
+	if len(f.Kinds) == 0 && !strings.HasSuffix(text, "]") {
 		return text
 	}
 	return text + " [" + strings.Join(f.Kinds, ",") + "]"
@@ -152,7 +152,12 @@ func ParseFailure(line string) *Failure {
 	if at < 0 || !closed {
 		return f
 	}
-	list := strings.Split(inside[len(" ["):], ",")
+	inside = inside[len(" ["):]
+	if inside == "" {
+		f.Text = line[:at]
+		return f
+	}
+	list := strings.Split(inside, ",")
 	for _, name := range list {
 		if !slices.ContainsFunc(kinds, func(k kind) bool { return k.name == name }) {
 			return f

@@ -128,7 +128,7 @@ func TestStream(t *testing.T) {
 // looks like kinds stays text.
 func TestFailureLine(t *testing.T) {
 	for _, err := range []error{
-		errors.New("plain"), errors.New("a [list]"), errors.New("[exist]"), errors.New(""), errors.New("x []"),
+		errors.New("plain"), errors.New("a [list]"), errors.New("[exist]"), errors.New(""), errors.New("x []"), errors.New("x [exist]"),
 		syscall.ENOTDIR, sandbox.ErrSymlink, fs.ErrNotExist, fmt.Errorf("one [exist]: %w", sandbox.ErrNotRegular),
 	} {
 		want := sshwire.NewFailure(err)
