@@ -33,7 +33,6 @@ type inside struct {
 	filter  []unix.SockFilter                 // of commands
 	server  func() ([]unix.SockFilter, error) // the filter of the file server
 	serving chan int                          // to a thread that waits to serve files, or nil
-	left    chan struct{}                     // closed when the old root is let go of: files are served from then on
 	prog    *unix.SockFprog
 	groups  []int
 	root    *root // while it is made
@@ -57,7 +56,7 @@ func confineOne() int {
 		unix.SIGALRM, unix.SIGVTALRM, unix.SIGPROF} {
 		ignore(sig)
 	}
-	g := &inside{files: -1, left: make(chan struct{}), commands: map[*command]struct{}{}, starting: map[int]struct{}{}}
+	g := &inside{files: -1, commands: map[*command]struct{}{}, starting: map[int]struct{}{}}
 	packet, fds, err := receivePacket(control, maxPacket)
 	if err == nil && len(packet) > 0 && packet[0] == markFoundation {
 		if json.Unmarshal(packet[1:], &g.c) != nil || len(fds) > 0 || g.found() != nil {
@@ -95,14 +94,6 @@ func confineOne() int {
 		}
 		rights = unix.UnixRights(scratch)
 	}
-	if s.Error == "" { // its walls take their time
-		switch {
-		case g.serving != nil:
-			g.serving <- g.files
-		case g.files >= 0:
-			go g.serveFiles(g.files)
-		}
-	}
 	reply, err := json.Marshal(s)
 	if err != nil || unix.Sendmsg(control, reply, rights, nil, unix.MSG_NOSIGNAL) != nil || s.Error != "" {
 		return 1
@@ -114,7 +105,6 @@ func confineOne() int {
 	if g.root != nil && g.root.leave() != nil {
 		return 1
 	}
-	close(g.left)
 	return g.serve()
 }
 
@@ -241,6 +231,12 @@ func (g *inside) mapIDs() error {
 // serve obeys the engine until its socket closes. The orders of a session are
 // packets: one letter and what it needs, with at most one descriptor.
 func (g *inside) serve() int {
+	switch {
+	case g.serving != nil:
+		g.serving <- g.files
+	case g.files >= 0:
+		go g.serveFiles(g.files)
+	}
 	var err error
 	if g.ended, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return 1
@@ -272,10 +268,7 @@ func (g *inside) serve() int {
 			g.terminal()
 		case packet[0] == orderMount: // what comes along is kept open
 			g.letGo() // it has the mounts as they were
-			if !g.mount(packet[1:]) && g.c.More {
-				g.end()
-				return 1
-			}
+			g.mount(packet[1:])
 			g.c.More = false
 		default:
 			g.end()
@@ -356,12 +349,11 @@ func (g *inside) filesOn(fd int) {
 	if filter, err := g.server(); err != nil || seccomp.Install(filter) != nil {
 		return
 	}
-	<-g.left
 	_ = files.Serve(fd, files.New())
 }
 
-// mount makes more mounts in the tree the box sees, and reports whether it has.
-func (g *inside) mount(list []byte) bool {
+// mount makes more mounts in the tree the box sees.
+func (g *inside) mount(list []byte) {
 	var mounts []Mount
 	err := json.Unmarshal(list, &mounts)
 	if err == nil {
@@ -373,7 +365,6 @@ func (g *inside) mount(list []byte) bool {
 	}
 	reply, _ := json.Marshal(answer)
 	_ = unix.Sendmsg(control, reply, nil, nil, unix.MSG_NOSIGNAL)
-	return err == nil
 }
 
 // failed says what went wrong, for the engine.

@@ -107,39 +107,35 @@ func (s *Session) await(a *answer) error {
 
 // Mount makes more mounts in the tree the box sees: of the kinds that need
 // nothing of this machine's. Commands that run already do not see them. The
-// guest keeps the descriptors open as long as it lives. It does not wait: made
-// does, and no command may be prepared before. The first mounts of a
-// Confinement with More are made, or the guest ends.
-func (s *Session) Mount(mounts []Mount, keep ...*os.File) (made func() error, err error) {
+// guest keeps the descriptors open as long as it lives.
+func (s *Session) Mount(mounts []Mount, keep ...*os.File) error {
 	s.mu.Lock()
 	more := s.more
 	s.more = false
 	s.mu.Unlock()
 	if len(mounts)+len(keep) == 0 && !more {
-		return func() error { return nil }, nil
+		return nil
 	}
 	list, err := json.Marshal(mounts)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(list) >= maxPacket {
-		return nil, fmt.Errorf("guest: %d mounts are too many", len(mounts))
+		return fmt.Errorf("guest: %d mounts are too many", len(mounts))
 	}
 	a, err := s.ask(append([]byte{orderMount}, list...), keep...)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = s.await(a)
 	}
-	return func() error {
-		if err := s.await(a); err != nil {
-			return err
-		}
-		closeAll(a.fds)
-		var said Setup
-		if err := json.Unmarshal(a.packet, &said); err != nil {
-			return fmt.Errorf("guest: what it said: %w", err)
-		}
-		return setupError(said)
-	}, nil
+	if err != nil {
+		return err
+	}
+	closeAll(a.fds)
+	var said Setup
+	if err := json.Unmarshal(a.packet, &said); err != nil {
+		return fmt.Errorf("guest: what it said: %w", err)
+	}
+	return setupError(said)
 }
 
 // Dial opens a connection to the box's file server, for a files.Client.

@@ -48,7 +48,7 @@ var _ sandbox.Sandbox = (*box)(nil)
 
 // confinement is what holds a confined box.
 type confinement interface {
-	command(ctx context.Context) (supervisor, error)
+	command() (supervisor, error)
 	listen() (net.Listener, string, error)
 	terminal(uid int) (ours, theirs *os.File, err error)
 	futureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error)

@@ -49,8 +49,6 @@ type confined struct {
 	scratch  string
 	write    []string               // what the policy lets it write, but for private places
 	guarded  map[string]os.FileInfo // and what in there not, as it was when it was made read-only
-	made     chan struct{}          // closed when the view is whole, or madeErr says why not; nil without namespaces
-	madeErr  error                  // before made
 	cover    *cover                 // nil without namespaces; under covering
 	listens  *ahead                 // the socket for the next Listen, or nil; under mu
 	running  int                    // commands; under mu
@@ -200,19 +198,10 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	for _, h := range in.holds {
 		locks = append(locks, h.Lock())
 	}
-	made, err := in.session.Mount(covers, locks...)
-	if err != nil {
-		return err
+	if err = in.session.Mount(covers, locks...); err == nil {
+		in.askSocket()
 	}
-	in.made = make(chan struct{})
-	in.askSocket()
-	in.soon.Go(func() {
-		defer close(in.made)
-		if err := made(); err != nil {
-			in.madeErr = fmt.Errorf("the box was not finished: %w: %w", sandbox.ErrLost, err)
-		}
-	})
-	return nil
+	return err
 }
 
 // What a box has that sets no bounds of its own.
@@ -231,7 +220,7 @@ func usualSize() int64 {
 // enter makes in what holds the box. A work directory that cannot be seen in it
 // gives way to the scratch directory.
 func (b *box) enter(in *confined, uid int, visible bool) {
-	in.files = files.NewClient(in.dial, in.ready)
+	in.files = files.NewClient(in.dial)
 	b.inside, b.files = in, in.files
 	b.info.ScratchDir, b.info.UID, b.info.Rung = in.scratch, uid, sandbox.RungNamespaces
 	if in.dir != nil {
@@ -297,33 +286,6 @@ func (b *box) reserve(ctx context.Context, in *confined, p sandbox.Policy) ([]st
 	return slices.Compact(deny), nil
 }
 
-// ready waits until a name in the box means what it will: what is covered is
-// not in scratch, where a run can be staged meanwhile.
-func (in *confined) ready(ctx context.Context, name string) error {
-	if within(name, in.scratch) && !strings.Contains(name, "/..") {
-		return nil
-	}
-	return in.whole(ctx)
-}
-
-// whole waits until the view is whole.
-func (in *confined) whole(ctx context.Context) error {
-	if in.made == nil {
-		return nil
-	}
-	select {
-	case <-in.made:
-		return in.madeErr
-	default:
-	}
-	select {
-	case <-in.made:
-		return in.madeErr
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // ended is when there is time to think of the next box, and of the next run.
 func (in *confined) ended() {
 	in.waiting.soon()
@@ -335,10 +297,7 @@ func (in *confined) ended() {
 
 // command prepares a command, of which ended is to be told. What runs could
 // spoil a socket that was made for somebody else, so there is none then.
-func (in *confined) command(ctx context.Context) (supervisor, error) {
-	if err := in.whole(ctx); err != nil {
-		return nil, err
-	}
+func (in *confined) command() (supervisor, error) {
 	if err := in.keepCovered(); err != nil {
 		return nil, err
 	}
@@ -372,11 +331,7 @@ func (in *confined) keepCovered() error {
 	if err != nil {
 		return err
 	}
-	made, err := in.session.Mount(mounts)
-	if err == nil {
-		err = made()
-	}
-	return err
+	return in.session.Mount(mounts)
 }
 
 // terminal makes a terminal of the box's own, else one of this machine's.

@@ -168,7 +168,7 @@ func (p *process) streams(cmd sandbox.Cmd) (theirs [3]*os.File, closers []io.Clo
 func (p *process) supervise(ctx context.Context, run guest.Command, files [3]*os.File) error {
 	p.began = time.Now()
 	if p.box.inside != nil {
-		sup, err := p.box.inside.command(ctx)
+		sup, err := p.box.inside.command()
 		if err != nil {
 			return err
 		}

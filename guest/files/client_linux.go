@@ -28,9 +28,8 @@ const maxConns = 4
 // When the server has gone, calls fail with sandbox.ErrLost; after Close with
 // sandbox.ErrClosed. All methods are safe for concurrent use.
 type Client struct {
-	dial  func(context.Context) (*os.File, error)
-	ready func(ctx context.Context, name string) error
-	done  chan struct{}
+	dial func(context.Context) (*os.File, error)
+	done chan struct{}
 
 	mu     sync.Mutex
 	closed bool
@@ -42,10 +41,9 @@ var _ sandbox.Files = (*Client)(nil)
 
 // NewClient returns a client that gets its connections from dial, when it
 // first needs them and at most four for use at once. A connection is the client
-// end of a Pair; the client closes it. Unless ready is nil, each call waits for
-// it with the names it is about, and fails with its error.
-func NewClient(dial func(ctx context.Context) (*os.File, error), ready func(ctx context.Context, name string) error) *Client {
-	return &Client{dial: dial, ready: ready, done: make(chan struct{}), all: map[*conn]struct{}{}}
+// end of a Pair; the client closes it.
+func NewClient(dial func(ctx context.Context) (*os.File, error)) *Client {
+	return &Client{dial: dial, done: make(chan struct{}), all: map[*conn]struct{}{}}
 }
 
 // Close ends every call under way and discards what is not committed. It may
@@ -219,15 +217,6 @@ func (k *conn) next(ctx context.Context) (kind byte, b body, fd int, refused, er
 // take, which ends with b.end() or an error about the connection. take owns
 // the descriptor.
 func (c *Client) call(ctx context.Context, op string, r *request, take func(k *conn, kind byte, b *body, fd int) error) error {
-	if c.ready != nil {
-		err := c.ready(ctx, r.name)
-		if err == nil && r.op == opRename {
-			err = c.ready(ctx, r.to)
-		}
-		if err != nil {
-			return c.failed(ctx, op, r.name, err)
-		}
-	}
 	for tries := 0; ; tries++ {
 		k, err := c.acquire(ctx)
 		if err != nil {

@@ -151,7 +151,7 @@ func TestClientConnections(t *testing.T) {
 			return silent, nil
 		}
 		return serve(t, &serving, New())
-	}, nil)
+	})
 	var stuck sync.WaitGroup
 	stuck.Go(func() {
 		if _, err := c.Stat(context.Background(), "/"); !errors.Is(err, sandbox.ErrLost) {
@@ -226,7 +226,7 @@ func TestClientCancelKeepsFiles(t *testing.T) {
 			return client, nil
 		}
 		return serve(t, &serving, New())
-	}, nil)
+	})
 	ctx := context.Background()
 	w, err := c.Create(ctx, dir+"/file", sandbox.CreateOptions{})
 	if err != nil {
@@ -332,7 +332,7 @@ func TestClientServerGone(t *testing.T) {
 			sockets = append(sockets, os.NewFile(uintptr(fd), "dup"))
 		}
 		return sock, err
-	}, nil)
+	})
 	w, err := c.Create(ctx, dir+"/file", sandbox.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -400,7 +400,7 @@ func everyCall(ctx context.Context, f sandbox.Files, dir string) map[string]erro
 func TestClientCloseDiscards(t *testing.T) {
 	dir := filestest.TempTree(t)
 	var serving sync.WaitGroup
-	c := NewClient(func(context.Context) (*os.File, error) { return serve(t, &serving, New()) }, nil)
+	c := NewClient(func(context.Context) (*os.File, error) { return serve(t, &serving, New()) })
 	before := openFDs(t)
 	var begun []sandbox.AtomicFile
 	for i := range 20 {

@@ -43,7 +43,7 @@ func TestServeConfined(t *testing.T) {
 			}
 		})
 		return client, nil
-	}, nil)
+	})
 	defer serving.Wait()
 	defer c.Close()
 	ctx := t.Context()

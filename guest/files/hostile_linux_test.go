@@ -46,7 +46,7 @@ func impostor(t *testing.T, answer func(sock int, r request)) *Client {
 			}
 		})
 		return client, nil
-	}, nil)
+	})
 	t.Cleanup(func() {
 		c.Close()
 		serving.Wait()
@@ -307,7 +307,7 @@ func TestServeWantsMessages(t *testing.T) {
 	if err := Serve(fds[0], New()); err == nil {
 		t.Error("served a stream")
 	}
-	c := NewClient(func(context.Context) (*os.File, error) { return os.NewFile(uintptr(fds[0]), "stream"), nil }, nil)
+	c := NewClient(func(context.Context) (*os.File, error) { return os.NewFile(uintptr(fds[0]), "stream"), nil })
 	defer c.Close()
 	if _, err := c.Stat(context.Background(), "/"); !errors.Is(err, sandbox.ErrLost) {
 		t.Errorf("a client on a stream: %v", err)

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func remote(t testing.TB, f *Files) *Client {
 	t.Helper()
 	var serving sync.WaitGroup
-	c := NewClient(func(context.Context) (*os.File, error) { return serve(t, &serving, f) }, nil)
+	c := NewClient(func(context.Context) (*os.File, error) { return serve(t, &serving, f) })
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
