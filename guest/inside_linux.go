@@ -241,10 +241,11 @@ func (g *inside) serve() int {
 	if g.ended, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return 1
 	}
-	for wait := 0; ; { // at first for nothing
+	for wait := 0; ; {
 		if g.c.Namespaces && !g.c.More && g.ahead == nil && g.idle(wait) {
 			g.ahead, _ = g.newReaper(usualCommand) // without one the next command makes its own
 		}
+		wait = millis(idleAfter)
 		packet, fds, err := receivePacket(control, maxPacket)
 		if err != nil || len(packet) == 0 {
 			g.end()
@@ -259,7 +260,6 @@ func (g *inside) serve() int {
 			var none [8]byte
 			_, _ = unix.Read(g.ended, none[:])
 			g.command(fd)
-			wait = millis(idleAfter)
 		case packet[0] == orderFiles && fd >= 0:
 			go g.serveFiles(fd)
 		case packet[0] == orderListen && len(fds) == 0:
@@ -269,7 +269,9 @@ func (g *inside) serve() int {
 		case packet[0] == orderMount: // what comes along is kept open
 			g.letGo() // it has the mounts as they were
 			g.mount(packet[1:])
-			g.c.More = false
+			if g.c.More {
+				g.c.More, wait = false, 0
+			}
 		default:
 			g.end()
 			return 1

@@ -65,13 +65,10 @@ type Session struct {
 	done  chan struct{} // closed when the guest has ended
 
 	founded bool     // Found was called
-	more    bool     // Mount was not called yet, and shall be; under mu
+	more    bool     // Mount was not called yet, and shall be
 	scratch *os.File // a directory of the box's private file system, or nil
 
-	mu      sync.Mutex
-	owed    []*answer  // in the order of what was asked
-	broken  error      // set when an answer failed to come: no later one can be told from it
-	reading sync.Mutex // held by who receives answers; before mu
+	mu sync.Mutex // one order, with its answer, at a time
 }
 
 // Spawn starts a guest with the identity and in the namespaces c asks for; it

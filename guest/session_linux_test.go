@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"strings"
 	"testing"
 )
 
@@ -100,56 +99,4 @@ func start(t testing.TB, s *Spawner, c Confinement) *Session {
 		t.Fatal(err)
 	}
 	return box
-}
-
-func descriptors(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list)
-}
-
-// Sockets are asked for ahead, and come in whatever order they are wanted.
-func TestSocketsAhead(t *testing.T) {
-	before := descriptors(t)
-	box := confined(t, nil)
-	var asked []*Socket
-	for _, name := range []string{"one", "two", "three"} {
-		s, err := box.Listen(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		asked = append(asked, s)
-	}
-	asked[1].Close() // nobody waits for it
-	if err := box.Mount([]Mount{{Kind: MountHide, Target: "/etc"}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, at := range []int{2, 0} {
-		l, err := asked[at].Listener()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		if got, want := l.Addr().String(), "/run/hermes-exec/"+[]string{"one", "two", "three"}[at]+"/s"; got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-		l.Close()
-	}
-	if s, err := box.Listen("../out"); err != nil {
-		t.Error(err)
-	} else if _, err := s.Listener(); err == nil {
-		t.Error("a socket elsewhere")
-	}
-	if text, _ := output(t, box, "ls", "/etc"); !strings.Contains(text, "denied") {
-		t.Errorf("not hidden: %s", text)
-	}
-	if err := box.Close(); err != nil {
-		t.Error(err)
-	}
-	if after := descriptors(t); after > before {
-		t.Errorf("%d descriptors, %d before", after, before)
-	}
 }

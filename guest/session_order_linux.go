@@ -15,14 +15,6 @@ import (
 	"github.com/hermes-exec/hermes-exec/guest/files"
 )
 
-// answer is one that the guest owes, or has given.
-type answer struct {
-	packet   []byte
-	fds      []int // who asked closes them
-	came     bool
-	unwanted bool // nobody will
-}
-
 // hand passes one end of a connection to the guest, with the order it is for.
 func (s *Session) hand(order byte, theirs *os.File) error {
 	s.mu.Lock()
@@ -34,25 +26,36 @@ func (s *Session) hand(order byte, theirs *os.File) error {
 	return nil
 }
 
-// ask sends an order that will be answered. The guest obeys and answers one
-// order after the other; who asks may do something else meanwhile.
-func (s *Session) ask(order []byte, files ...*os.File) (*answer, error) {
+// ask sends an order and waits for its answer. A guest that does not answer is
+// ended: nobody could tell what its next answer is to.
+func (s *Session) ask(order []byte, files ...*os.File) (a answer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.broken != nil {
-		return nil, s.broken
-	}
 	if err := s.send(order, files...); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrGone, err)
+		return a, fmt.Errorf("%w: %w", ErrGone, err)
 	}
-	a := &answer{}
-	s.owed = append(s.owed, a)
+	_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
+	a.packet, a.fds, err = s.receiveAll()
+	_ = s.conn.SetDeadline(time.Time{})
+	if err == nil && len(a.packet) == 0 {
+		err = io.EOF
+	}
+	if err != nil {
+		s.Kill()
+		return a, fmt.Errorf("%w: it did not answer: %w", ErrGone, err)
+	}
 	return a, nil
+}
+
+// answer is what a guest answers; who asked closes the descriptors.
+type answer struct {
+	packet []byte
+	fds    []int
 }
 
 // carries tells whether an answer has as many descriptors as it must; if not,
 // they are closed. The guest may have told why.
-func (a *answer) carries(n int, what string) error {
+func (a answer) carries(n int, what string) error {
 	if len(a.fds) == n {
 		return nil
 	}
@@ -71,51 +74,14 @@ func closeAll(fds []int) {
 	}
 }
 
-// await waits for an answer, and receives those that come before it. A guest
-// that does not answer is ended: it could not be told what its next answer is to.
-func (s *Session) await(a *answer) error {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	_ = s.conn.SetReadDeadline(time.Now().Add(greetWithin))
-	defer func() { _ = s.conn.SetReadDeadline(time.Time{}) }()
-	for {
-		s.mu.Lock()
-		came, broken := a.came, s.broken
-		s.mu.Unlock()
-		if came || broken != nil {
-			return broken
-		}
-		packet, fds, err := s.receiveAll()
-		if err == nil && len(packet) == 0 {
-			err = io.EOF
-		}
-		s.mu.Lock()
-		if err != nil {
-			s.broken = fmt.Errorf("%w: it did not answer: %w", ErrGone, err)
-			s.Kill()
-		} else {
-			next := s.owed[0]
-			s.owed = s.owed[1:]
-			next.packet, next.fds, next.came = packet, fds, true
-			if next.unwanted {
-				closeAll(fds)
-			}
-		}
-		s.mu.Unlock()
-	}
-}
-
 // Mount makes more mounts in the tree the box sees: of the kinds that need
 // nothing of this machine's. Commands that run already do not see them. The
 // guest keeps the descriptors open as long as it lives.
 func (s *Session) Mount(mounts []Mount, keep ...*os.File) error {
-	s.mu.Lock()
-	more := s.more
-	s.more = false
-	s.mu.Unlock()
-	if len(mounts)+len(keep) == 0 && !more {
+	if len(mounts)+len(keep) == 0 && !s.more {
 		return nil
 	}
+	s.more = false
 	list, err := json.Marshal(mounts)
 	if err != nil {
 		return err
@@ -124,9 +90,6 @@ func (s *Session) Mount(mounts []Mount, keep ...*os.File) error {
 		return fmt.Errorf("guest: %d mounts are too many", len(mounts))
 	}
 	a, err := s.ask(append([]byte{orderMount}, list...), keep...)
-	if err == nil {
-		err = s.await(a)
-	}
 	if err != nil {
 		return err
 	}
@@ -151,42 +114,19 @@ func (s *Session) Dial() (*os.File, error) {
 	return ours, nil
 }
 
-// Socket is a socket in a box that is being opened.
-type Socket struct {
-	session *Session
-	answer  *answer
-}
-
 // Listen opens a socket in a new directory of the scratch directory that has
-// the given name. Its path inside is scratch/name/s. It does not wait: either
-// Listener or Close of the Socket is to be called, once.
-func (s *Session) Listen(name string) (*Socket, error) {
+// the given name. Its path inside is scratch/name/s.
+func (s *Session) Listen(name string) (net.Listener, error) {
 	a, err := s.ask(append([]byte{orderListen}, name...))
+	if err == nil {
+		err = a.carries(1, "socket in the box")
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &Socket{s, a}, nil
-}
-
-// Listener waits for the socket.
-func (l *Socket) Listener() (net.Listener, error) {
-	if err := l.session.await(l.answer); err != nil {
-		return nil, err
-	}
-	if err := l.answer.carries(1, "socket in the box"); err != nil {
-		return nil, err
-	}
-	file := os.NewFile(uintptr(l.answer.fds[0]), "socket")
+	file := os.NewFile(uintptr(a.fds[0]), "socket")
 	defer file.Close()
 	return net.FileListener(file)
-}
-
-// Close lets go of a socket nobody has asked for.
-func (l *Socket) Close() {
-	l.session.mu.Lock()
-	defer l.session.mu.Unlock()
-	l.answer.unwanted = true
-	closeAll(l.answer.fds)
 }
 
 // Command prepares to run one command.

@@ -56,9 +56,6 @@ func (g *inside) terminal() {
 func (s *Session) Terminal() (ours, theirs *os.File, err error) {
 	a, err := s.ask([]byte{orderTerminal})
 	if err == nil {
-		err = s.await(a)
-	}
-	if err == nil {
 		err = a.carries(2, "terminal in the box")
 	}
 	if err != nil {

@@ -53,7 +53,7 @@ type confinement interface {
 	terminal(uid int) (ours, theirs *os.File, err error)
 	futureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error)
 	meter() meter // for a command that begins now; nil where nothing measures
-	ended()       // is told that a command has, or could not begin
+	ended()       // is told that a command has
 	close() error
 }
 

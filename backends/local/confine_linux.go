@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +44,6 @@ type confined struct {
 	files    *files.Client
 	waiting  *waiting
 	mu       sync.Mutex
-	closed   bool
 	covering sync.Mutex
 	soon     sync.WaitGroup // what nobody waits for but close
 	first    *os.File       // a connection to the file server nobody has taken yet
@@ -50,8 +51,6 @@ type confined struct {
 	write    []string               // what the policy lets it write, but for private places
 	guarded  map[string]os.FileInfo // and what in there not, as it was when it was made read-only
 	cover    *cover                 // nil without namespaces; under covering
-	listens  *ahead                 // the socket for the next Listen, or nil; under mu
-	running  int                    // commands; under mu
 	holds    []*reservation
 	dir      *lockedDir // the scratch directory on this machine, where it has to be there
 	bounds   bounds
@@ -198,10 +197,7 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	for _, h := range in.holds {
 		locks = append(locks, h.Lock())
 	}
-	if err = in.session.Mount(covers, locks...); err == nil {
-		in.askSocket()
-	}
-	return err
+	return in.session.Mount(covers, locks...)
 }
 
 // What a box has that sets no bounds of its own.
@@ -286,38 +282,14 @@ func (b *box) reserve(ctx context.Context, in *confined, p sandbox.Policy) ([]st
 	return slices.Compact(deny), nil
 }
 
-// ended is when there is time to think of the next box, and of the next run.
-func (in *confined) ended() {
-	in.waiting.soon()
-	in.mu.Lock()
-	in.running--
-	in.mu.Unlock()
-	in.askSocket()
-}
+// ended is when there is time to think of the next box.
+func (in *confined) ended() { in.waiting.soon() }
 
-// command prepares a command, of which ended is to be told. What runs could
-// spoil a socket that was made for somebody else, so there is none then.
 func (in *confined) command() (supervisor, error) {
 	if err := in.keepCovered(); err != nil {
 		return nil, err
 	}
-	in.mu.Lock()
-	in.running++
-	unused := in.listens
-	in.listens = nil
-	in.mu.Unlock()
-	if unused != nil {
-		unused.socket.Close()
-		in.remove(unused)
-	}
-	c, err := in.session.Command()
-	if err != nil {
-		in.mu.Lock()
-		in.running--
-		in.mu.Unlock()
-		return nil, err
-	}
-	return c, nil
+	return in.session.Command()
 }
 
 // keepCovered puts a mount again over what has lost it.
@@ -328,10 +300,10 @@ func (in *confined) keepCovered() error {
 	in.covering.Lock()
 	defer in.covering.Unlock()
 	mounts, err := in.cover.missing(slices.Sorted(maps.Keys(in.guarded)))
-	if err != nil {
-		return err
+	if err == nil {
+		err = in.session.Mount(mounts)
 	}
-	return in.session.Mount(mounts)
+	return err
 }
 
 // terminal makes a terminal of the box's own, else one of this machine's.
@@ -349,17 +321,37 @@ func (in *confined) terminal(uid int) (ours, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
+func (in *confined) listen() (net.Listener, string, error) {
+	in.soon.Go(func() { _ = in.keepCovered() }) // a command comes next, and would have to wait for it
+	dir := strings.ToLower(rand.Text()[:nameLength])
+	l, err := in.session.Listen(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	dir = path.Join(in.scratch, dir)
+	remove := func() { in.soon.Go(func() { _ = in.files.RemoveAll(context.Background(), dir) }) }
+	return &inner{l, remove}, path.Join(dir, socketName), nil
+}
+
+// inner is a socket in a confined box.
+type inner struct {
+	net.Listener
+	remove func() // its directory, soon
+}
+
+// Close closes the socket. Its directory is removed soon after: it is in the
+// box's own file system, and gone with that.
+func (l *inner) Close() error {
+	err := l.Listener.Close()
+	l.remove()
+	return err
+}
+
 func (in *confined) close() error {
 	var errs []error
 	if in.files != nil {
 		errs = append(errs, in.files.Close())
 	}
-	in.mu.Lock()
-	in.closed = true
-	if in.listens != nil {
-		in.listens.socket.Close()
-	}
-	in.mu.Unlock()
 	in.soon.Wait()
 	if in.first != nil {
 		in.first.Close()

@@ -174,11 +174,8 @@ func (p *process) supervise(ctx context.Context, run guest.Command, files [3]*os
 		}
 		p.sup = sup
 		p.meter = p.box.inside.meter()
-		if p.pid, err = sup.Start(ctx, run, files); err != nil {
-			if p.meter != nil {
-				p.meter.stop()
-			}
-			p.box.inside.ended()
+		if p.pid, err = sup.Start(ctx, run, files); err != nil && p.meter != nil {
+			p.meter.stop()
 		}
 		return explain(run, err)
 	}
