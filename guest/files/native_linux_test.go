@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,6 +123,36 @@ func TestFilesRemoveAllHostile(t *testing.T) {
 	if filestest.Content(t, dir+"/outside/sub/canary") != "alive" {
 		t.Error("removed behind a link")
 	}
+}
+
+// TestFilesRemoveAllTogether: that somebody else removes the same tree, or a part
+// of it, is no failure of either.
+func TestFilesRemoveAllTogether(t *testing.T) {
+	eachFiles(t, func(t *testing.T, f sandbox.Files) {
+		dir := t.TempDir()
+		for range 200 {
+			for _, sub := range []string{"tree/a/b", "tree/a/c", "tree/d"} {
+				if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(dir, sub, "file"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var all sync.WaitGroup
+			for _, name := range []string{"tree", "tree", "tree/a", "tree/a/b"} {
+				all.Go(func() {
+					if err := f.RemoveAll(context.Background(), filepath.Join(dir, name)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if _, err := os.Lstat(filepath.Join(dir, "tree")); !errors.Is(err, fs.ErrNotExist) {
+				t.Fatalf("left: %v", err)
+			}
+		}
+	})
 }
 
 // TestFilesRemoveAllStuck: what cannot be removed is named, and the rest goes.

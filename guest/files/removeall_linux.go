@@ -58,7 +58,11 @@ func (f *Files) RemoveAll(ctx context.Context, name string) error {
 	}
 	r := &remover{ctx: ctx, root: path.Dir(name), buf: make([]byte, 8192)}
 	defer r.close()
-	if err := r.enter(dir, base); err != nil {
+	switch err := r.enter(dir, base); err {
+	case nil:
+	case unix.ENOENT: // somebody else removed it meanwhile
+		return nil
+	default:
 		return pathError("removeall", name, err)
 	}
 	if err := r.run(); err != nil {
@@ -133,6 +137,9 @@ func (r *remover) enter(dir int, name string) error {
 func (r *remover) empty(l *level) (progress bool, err error) {
 	for rewound := false; ; {
 		n, err := retry(func() (int, error) { return unix.ReadDirent(l.fd, r.buf) })
+		if err == unix.ENOENT { // the directory itself was removed meanwhile
+			return false, nil
+		}
 		if err != nil {
 			return false, r.fail(l, "", err)
 		}
