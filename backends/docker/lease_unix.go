@@ -138,8 +138,12 @@ func (l *lease) release() error {
 	return nil
 }
 
-// drop leaves a lease that was taken over to the next one.
-func (l *lease) drop() { l.lock.Close() }
+// drop leaves a lease that was taken over to the next one. It is unlocked first:
+// a process that is forked just now holds the file, too, until it executes.
+func (l *lease) drop() {
+	_ = unix.Flock(int(l.lock.Fd()), unix.LOCK_UN)
+	l.lock.Close()
+}
 
 // deadLease takes over a lease that nobody holds; nil when somebody does. One
 // without a directory or a lock is nobody's: it was being removed.
