@@ -280,8 +280,12 @@ func (p *process) Signal(sig syscall.Signal) error {
 	return p.Process.Signal(sig)
 }
 
-// oomNews is how long the news that the memory limit was met may take.
-const oomNews = 500 * time.Millisecond
+// How long the news that the memory limit was met may take: on a busy machine,
+// where a command that came near the limit is likely to have met it, and else.
+const (
+	oomNewsNear = 5 * time.Second
+	oomNews     = 500 * time.Millisecond
+)
 
 // Wait adds to what the guest knows what only the engine does: whether the
 // memory limit ended the command, and what became of the container.

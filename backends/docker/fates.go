@@ -171,7 +171,11 @@ const echo = time.Second
 // time, when the container had so many such ends behind it. One that comes right
 // after another must have had some memory itself: the news may be the other's.
 func (f *fate) outOfMemory(before int, began time.Time, rss, limit int64) bool {
-	if !f.oomSince(before, oomNews) {
+	wait := oomNews
+	if rss > limit/4*3 {
+		wait = oomNewsNear
+	}
+	if !f.oomSince(before, wait) {
 		return false
 	}
 	f.mu.Lock()

@@ -438,8 +438,7 @@ func TestALateEndKillsNobody(t *testing.T) {
 }
 
 // What is covered is covered for the very first call, whether that is a file
-// tool or a command: the view is finished while a session opens, and there is
-// much to cover.
+// tool or a command, however much there is to cover.
 func TestAttackBeforeTheViewIsWhole(t *testing.T) {
 	for i := range 6 {
 		last, free := "", ""
