@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hermes-exec/hermes-exec/backends/local"
 	"github.com/hermes-exec/hermes-exec/guest"
 	"github.com/hermes-exec/hermes-exec/sandbox"
@@ -388,6 +390,10 @@ func TestStoppedGuest(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer syscall.Kill(pid, syscall.SIGCONT)
+		// A thread that runs on another core goes on until it is told.
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	why := errors.New("enough")
 	for range 2 {
