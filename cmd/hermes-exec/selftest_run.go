@@ -243,7 +243,7 @@ func (t *siege) run(ctx context.Context) ([]attack, error) {
 		return nil, fmt.Errorf("attack: %d answers of %d probes", len(t.found), end.Done)
 	}
 	t.contradict()
-	t.reported(r.FutureInputs)
+	t.reported(r)
 	for _, step := range []func(context.Context) error{t.leftovers, t.timeout, t.neighbours, t.residue} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -289,17 +289,23 @@ func later(id string) string {
 	}[id]
 }
 
-// reported forgives what was written and is named in the run's result.
-func (t *siege) reported(list []sandbox.FutureInput) {
+// reported forgives what was written and is named in the run's result. Nothing
+// can be said of what is not, where the result says that the search for it did
+// not come to its end.
+func (t *siege) reported(r engine.Result) {
 	for i := range t.found {
 		p := &t.found[i]
 		root := filepath.Join(t.bait.workspace, later(p.ID))
 		if later(p.ID) == "" || p.Verdict != broken || p.Detail != "written" {
 			continue
 		}
-		p.Detail = "written, and not in the result"
-		if slices.ContainsFunc(list, func(f sandbox.FutureInput) bool { return sandbox.Covers(root, f.Path) }) {
+		switch {
+		case slices.ContainsFunc(r.FutureInputs, func(f sandbox.FutureInput) bool { return sandbox.Covers(root, f.Path) }):
 			p.Verdict, p.Detail = held, "written, and listed in the result"
+		case r.FutureInputsComplete != nil && !*r.FutureInputsComplete:
+			p.Verdict, p.Detail = notApplicable, "written; the search for it was cut short, as the result says: this machine is slow"
+		default:
+			p.Detail = "written, and not in the result"
 		}
 	}
 }
