@@ -74,7 +74,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 
 // read takes in requests until the connection ends or the role is taken away.
 func (c *conn) read() {
-	defer c.s.running.Done()
+	defer c.s.running.end()
 	for {
 		line, owned, err := c.in.next()
 		if err != nil {
@@ -116,9 +116,9 @@ func (c *conn) read() {
 			return
 		}
 		if !alone {
-			c.s.running.Add(1)
+			c.s.running.begin()
 			go func() {
-				defer c.s.running.Done()
+				defer c.s.running.end()
 				c.serve(call, free, stay)
 			}()
 			continue
@@ -330,7 +330,7 @@ func (s *Server) look() {
 		case turn != c.seen:
 			moving = true
 		case turn%2 == 1 && c.turn.CompareAndSwap(turn, turn+1):
-			s.running.Add(1)
+			s.running.begin()
 			go c.read()
 		}
 		c.seen = turn

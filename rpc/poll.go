@@ -42,13 +42,13 @@ func (s *Server) servePoll(ctx context.Context, p *poll) error {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
-		s.running.Add(1)
+		s.running.begin()
 	}
 	s.mu.Unlock()
 	if closed {
 		return nil
 	}
-	defer s.running.Done()
+	defer s.running.end()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer context.AfterFunc(s.ctx, func() { cancel(ErrClosed) })()
 	p.end = cancel

@@ -14,9 +14,9 @@ func (p *poll) begin(ctx context.Context, n callName) {
 	p.mu.Lock()
 	p.calls[n] = &pollCall{cancel: cancel}
 	p.mu.Unlock()
-	p.s.running.Add(1)
+	p.s.running.begin()
 	go func() {
-		defer p.s.running.Done()
+		defer p.s.running.end()
 		defer func() {
 			cancel(errGone)
 			p.mu.Lock()

@@ -94,7 +94,7 @@ type Server struct {
 	closed    bool
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
-	running   sync.WaitGroup // readers and calls; added to before closed, or by one that is counted
+	running   tally // readers and calls; added to before closed, or by one that is counted
 
 	// Warned of once each: a script could fill a log with them.
 	stranger, untrusted, tooMany sync.Once
@@ -220,7 +220,7 @@ func (s *Server) accept(nc net.Conn) {
 	closed, full := s.closed, len(s.conns) >= s.cfg.MaxConns
 	if !closed && !full {
 		s.conns[c] = struct{}{}
-		s.running.Add(1)
+		s.running.begin()
 		go c.read()
 	}
 	s.mu.Unlock()
@@ -258,34 +258,32 @@ func (s *Server) forget(c *conn) {
 	delete(s.conns, c)
 }
 
-// Close ends the service: nothing more is accepted, no further call is let in,
+// Stop ends the service: nothing more is accepted, no further call is let in,
 // the contexts of those in flight are cancelled with ErrClosed and all
-// connections are closed. It waits for the handlers, but no longer than five
-// seconds, and returns an error if some still run then. It may be repeated.
-func (s *Server) Close() error {
-	s.close.Do(func() {
-		s.cancel(ErrClosed)
-		s.mu.Lock()
-		s.closed = true
-		s.lookout.Stop()
-		for l := range s.listeners {
-			l.Close()
-		}
-		for c := range s.conns {
-			c.nc.Close()
-		}
-		s.mu.Unlock()
+// connections are closed. It does not wait, and may be repeated.
+func (s *Server) Stop() {
+	s.cancel(ErrClosed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
+	s.lookout.Stop()
+	for l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.conns {
+		c.nc.Close()
+	}
+}
 
-		done := make(chan struct{})
-		go func() {
-			s.running.Wait()
-			close(done)
-		}()
-		patience := time.NewTimer(closeWait)
-		defer patience.Stop()
-		select {
-		case <-done:
-		case <-patience.C:
+// Close stops the service and waits for the handlers, but no longer than five
+// seconds; it returns an error if some still run then. It may be repeated.
+func (s *Server) Close() error {
+	s.Stop()
+	s.close.Do(func() {
+		if !s.running.wait(closeWait) {
 			s.closeErr = fmt.Errorf("rpc: close: a handler did not return within %v", closeWait)
 		}
 	})
