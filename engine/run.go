@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path"
 	"strconv"
 	"strings"
@@ -93,7 +94,7 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	}()
 
 	run := "run-" + strconv.FormatInt(s.runs.Add(1), 10)
-	p, st, err := s.prepare(ctx, script, run, &r)
+	p, st, calls, err := s.prepare(ctx, script, run, &r)
 	if err != nil {
 		return r, err
 	}
@@ -112,7 +113,7 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 		place: p, run: run, granted: s.granted, max: int64(limits.MaxToolCalls), ctx: ctx, onCall: script.OnCall,
 		cwd: dir, scratch: st.dir, timeout: limits.Timeout, deadline: time.Now().Add(limits.Timeout),
 	}
-	server, way, err := p.serve(ctx, g, limits.Frame, st.dir)
+	server, way, err := p.serve(ctx, g, limits.Frame, st.dir, calls)
 	if err != nil {
 		return r, err
 	}
@@ -144,16 +145,12 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	<-proc.Exited()
 	cause := context.Cause(ctx) // before the deferred ends add their own
 	clock.Stop()
-	refused := make(chan struct{})
-	go func() { // calls of what the script left behind are refused
-		defer close(refused)
-		server.Close()
-	}()
+	server.Stop() // calls of what the script left behind are refused
 	exit, err := proc.Wait()
 	audited := p.audit(ctx, began)
-	<-refused
+	server.Close()
 	cancel(errRunOver)
-	go remove() // what follows takes its time too
+	remove() // while others are at the audit
 
 	r.ToolCallsMade, r.ToolCalls = int(g.made.Load()), g.ledger()
 	r.StdoutBytes, r.StderrBytes = stdout.window.Total(), stderr.window.Total()
@@ -185,17 +182,19 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	return r, nil
 }
 
-// prepare chooses the place and the interpreter of a run, and stages it. A place
-// that turns out to have been lost unnoticed gives way to a new one: nothing of
-// the script has begun.
-func (s *Session) prepare(ctx context.Context, script Script, run string, r *Result) (p *place, st *stage, err error) {
+// prepare chooses the place and the interpreter of a run, stages it and has a
+// socket made for its calls. A place that turns out to have been lost unnoticed
+// gives way to a new one: nothing of the script has begun.
+func (s *Session) prepare(ctx context.Context, script Script, run string, r *Result) (p *place, st *stage, calls socket, err error) {
 	var news []string
 	for range 2 {
 		if p, err = s.take(ctx); err != nil {
-			return nil, nil, err
+			return nil, nil, calls, err
 		}
 		p.describe(r)
 		news = append(news, p.tell()...)
+		listening := make(chan socket, 1)
+		go func() { listening <- listen(ctx, p.box) }()
 		var stageErr error
 		stage := func() { st, stageErr = newStage(ctx, p.box, run, p.module(), script.Code) }
 		var staged sync.WaitGroup
@@ -208,52 +207,78 @@ func (s *Session) prepare(ctx context.Context, script Script, run string, r *Res
 		python, err = p.interpreter(ctx, script.Interpreter)
 		r.Interpreter, r.Warnings = python.path, append(news, python.warnings...)
 		staged.Wait()
-		if err != nil && stageErr == nil {
-			stageErr = st.remove(ctx) // nothing to tell, next to the other
-		}
+		calls = <-listening
 		if err == nil {
 			err = stageErr
 		}
-		if err == nil || !p.lostWith(err) {
+		if err == nil {
+			err = calls.err
+		}
+		if err == nil {
+			break
+		}
+		calls.close()
+		if stageErr == nil {
+			_ = st.remove(ctx) // nothing to tell, next to the other
+		}
+		if !p.lostWith(err) {
 			break
 		}
 	}
-	return p, st, err
+	return p, st, calls, err
+}
+
+// socket is what the calls of a run come to.
+type socket struct {
+	net.Listener // nil where the box can have none
+	path         string
+	err          error
+}
+
+func listen(ctx context.Context, box sandbox.Sandbox) socket {
+	l, path, err := box.Listen(ctx)
+	switch {
+	case errors.Is(err, sandbox.ErrUnsupported):
+		return socket{}
+	case err != nil:
+		return socket{err: fmt.Errorf("run: tool socket: %w", err)}
+	}
+	return socket{Listener: l, path: path}
+}
+
+func (s socket) close() {
+	if s.Listener != nil {
+		s.Listener.Close()
+	}
 }
 
 // serve answers the run's calls: on a socket, or where the box can have none, in
 // a directory of scratch. way is what tells the script.
-func (p *place) serve(ctx context.Context, g *gate, frame int, scratch string) (server *rpc.Server, way []string, err error) {
+func (p *place) serve(ctx context.Context, g *gate, frame int, scratch string, calls socket) (server *rpc.Server, way []string, err error) {
 	token, log := rpc.NewToken(), p.session.engine.cfg.Log
 	server, err = rpc.NewServer(rpc.Config{
 		Token: token, Handler: g.handle, MaxFrame: frame, PeerUID: p.info.UID, Log: log,
 		Bulky: func(tool string) bool { return tool == "read_file" || tool == "search_files" }, // long and at once
 	})
 	if err != nil {
+		calls.close()
 		return nil, nil, fmt.Errorf("run: %w", err)
 	}
-	listen := func(serve func() error) {
-		go func() {
-			// With the run's end what it serves on is closed under it.
-			if err := serve(); err != nil && ctx.Err() == nil {
-				log.Warn("tool calls are no longer served", "run", g.run, "error", err)
-			}
-		}()
-	}
-	l, socket, err := p.box.Listen(ctx)
-	switch {
-	case errors.Is(err, sandbox.ErrUnsupported):
+	serve, way := func() error { return server.Serve(calls.Listener) }, []string{"HERMES_RPC_SOCKET=" + calls.path}
+	if calls.Listener == nil {
 		dir := callDir{files: p.box.Files(), name: path.Join(scratch, "calls")}
 		if err := dir.files.Mkdir(ctx, dir.name, 0o700); err != nil {
 			return nil, nil, errors.Join(fmt.Errorf("run: directory of tool calls: %w", err), server.Close())
 		}
-		listen(func() error { return server.ServePoll(ctx, dir) })
-		return server, []string{"HERMES_RPC_SOCKET=", "HERMES_RPC_DIR=" + dir.name, "HERMES_RPC_TOKEN=" + token}, nil
-	case err != nil:
-		return nil, nil, errors.Join(fmt.Errorf("run: tool socket: %w", err), server.Close())
+		serve, way = func() error { return server.ServePoll(ctx, dir) }, []string{"HERMES_RPC_SOCKET=", "HERMES_RPC_DIR=" + dir.name}
 	}
-	listen(func() error { return server.Serve(l) })
-	return server, []string{"HERMES_RPC_SOCKET=" + socket, "HERMES_RPC_TOKEN=" + token}, nil
+	go func() {
+		// With the run's end what it serves on is closed under it.
+		if err := serve(); err != nil && ctx.Err() == nil {
+			log.Warn("tool calls are no longer served", "run", g.run, "error", err)
+		}
+	}()
+	return server, append(way, "HERMES_RPC_TOKEN="+token), nil
 }
 
 func (e *Engine) limits(over Limits) Limits {

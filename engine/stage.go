@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"path"
 
 	"github.com/hermes-exec/hermes-exec/registry"
@@ -27,48 +25,23 @@ func (st *stage) script() string { return path.Join(st.dir, "script.py") }
 func newStage(ctx context.Context, box sandbox.Sandbox, run, module, code string) (*stage, error) {
 	files := box.Files()
 	st := &stage{box: box, dir: path.Join(box.Info().ScratchDir, run)}
-	maker, _ := files.(sandbox.Maker) // nobody looks before the script starts
-	if maker == nil {
-		if err := files.Mkdir(ctx, st.dir, 0o700); err != nil {
-			return nil, fmt.Errorf("stage: scratch directory: %w", err)
+	staged := []sandbox.StagedFile{{Name: "hermes_tools.py", Content: module}, {Name: "script.py", Content: code}}
+	if stager, ok := files.(sandbox.Stager); ok {
+		if err := stager.Stage(ctx, st.dir, staged); err != nil {
+			return nil, fmt.Errorf("stage: scratch directory %s: %w", st.dir, err)
 		}
+		return st, nil
 	}
-	for i, f := range [...]struct{ name, content string }{
-		{"hermes_tools.py", module},
-		{"script.py", code},
-	} {
-		name, err := path.Join(st.dir, f.name), error(nil)
-		if maker != nil {
-			err = makeFile(ctx, maker, name, f.content, i == 0)
-		} else {
-			err = writeFile(ctx, files, name, f.content)
-		}
-		if err != nil {
-			failed := fmt.Errorf("stage: write %s in %s: %w", f.name, st.dir, err)
-			if maker != nil && i == 0 && errors.Is(err, fs.ErrExist) {
-				return nil, failed // the directory is not ours to remove
-			}
+	if err := files.Mkdir(ctx, st.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("stage: scratch directory: %w", err)
+	}
+	for _, f := range staged {
+		if err := writeFile(ctx, files, path.Join(st.dir, f.Name), f.Content); err != nil {
+			failed := fmt.Errorf("stage: write %s in %s: %w", f.Name, st.dir, err)
 			return nil, errors.Join(failed, st.remove(ctx))
 		}
 	}
 	return st, nil
-}
-
-// makeFile makes a file, the first in its directory with that.
-func makeFile(ctx context.Context, maker sandbox.Maker, name, content string, first bool) error {
-	dir := fs.FileMode(0)
-	if first {
-		dir = 0o700
-	}
-	f, err := maker.Make(ctx, name, 0o600, dir)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(f, content)
-	if e := f.Close(); err == nil { // some file systems tell only here that the disk is full
-		err = e
-	}
-	return err
 }
 
 func writeFile(ctx context.Context, files sandbox.Files, name, content string) error {

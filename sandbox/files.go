@@ -59,15 +59,17 @@ type Files interface {
 	RemoveAll(ctx context.Context, name string) error
 }
 
-// Maker is implemented by Files that can make a file with fewer steps than
-// Create, for who needs it before anybody else looks.
-type Maker interface {
-	// Make makes a regular file and returns it open for writing; what is written
-	// is seen at once. fs.ErrExist if something is there. With a dir other than 0
-	// its directory is made first, with these permissions, and is not to exist
-	// either: after an error there is neither.
-	Make(ctx context.Context, name string, perm, dir fs.FileMode) (io.WriteCloser, error)
+// Stager is implemented by Files that can make a directory of small files in
+// one step, for who needs it before anybody else looks.
+type Stager interface {
+	// Stage makes a directory, with the permissions 0700, and regular files in it,
+	// 0600; fs.ErrExist if something of its name is there. After an error there is
+	// nothing of it.
+	Stage(ctx context.Context, dir string, files []StagedFile) error
 }
+
+// StagedFile is one file for Stager.
+type StagedFile struct{ Name, Content string } // Name: without a directory
 
 // File is an open regular file.
 type File interface {

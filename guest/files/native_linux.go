@@ -333,15 +333,19 @@ func (f *Files) Mkdir(ctx context.Context, name string, perm fs.FileMode) error 
 	return pathError("mkdir", name, unix.Mkdirat(dir, base, uint32(perm.Perm())))
 }
 
-// Make implements sandbox.Maker.
-func (f *Files) Make(ctx context.Context, name string, perm, dir fs.FileMode) (io.WriteCloser, error) {
-	fd, err := f.make(ctx, name, perm, dir)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), name), nil
+// Stage implements sandbox.Stager.
+func (f *Files) Stage(ctx context.Context, dir string, files []sandbox.StagedFile) error {
+	return stage(ctx, f, dir, files, func(name string, perm, dir fs.FileMode) (*os.File, error) {
+		fd, err := f.make(ctx, name, perm, dir)
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(fd), name), nil
+	})
 }
 
+// make makes a file. With a dir other than 0 its directory is made first, with
+// these permissions, and is not to exist either: after an error there is neither.
 func (f *Files) make(ctx context.Context, name string, perm, dir fs.FileMode) (fd int, err error) {
 	name, err = checkName(ctx, "make", name)
 	if err != nil {

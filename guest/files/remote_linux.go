@@ -2,7 +2,6 @@ package files
 
 import (
 	"context"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -173,13 +172,9 @@ func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) er
 	return c.plain(ctx, "mkdirall", &request{op: opMkdirAll, name: name, perm: perm.Perm()})
 }
 
-// Make implements sandbox.Maker.
-func (c *Client) Make(ctx context.Context, name string, perm, dir fs.FileMode) (io.WriteCloser, error) {
-	file, err := c.file(ctx, "make", &request{op: opMake, name: name, perm: perm.Perm(), dir: dir.Perm()}, unix.O_WRONLY)
-	if err != nil {
-		return nil, err // not a nil *os.File
-	}
-	return file, nil
+// make is Files.make.
+func (c *Client) make(ctx context.Context, name string, perm, dir fs.FileMode) (*os.File, error) {
+	return c.file(ctx, "make", &request{op: opMake, name: name, perm: perm.Perm(), dir: dir.Perm()}, unix.O_WRONLY)
 }
 
 // Rename implements sandbox.Files.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"strings"
 	"syscall"
 
 	"github.com/hermes-exec/hermes-exec/sandbox"
@@ -184,7 +183,7 @@ const maxEntry = 2 + maxBase
 func (b *body) entry() (string, fs.FileMode) {
 	kind := int(b.byte())
 	name := string(b.take(int(b.byte())))
-	if kind >= len(entryTypes) || name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+	if kind >= len(entryTypes) || !isBase(name) {
 		b.bad = true
 		return "", 0
 	}

@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"strings"
+
+	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
 // The operations of a request.
@@ -12,6 +15,7 @@ const (
 	opOpen      = 'o'
 	opCreate    = 'c'
 	opMake      = 'f'
+	opStage     = 'g'
 	opCommit    = 'k'
 	opDiscard   = 'x'
 	opReadDir   = 'l'
@@ -37,9 +41,10 @@ const (
 )
 
 const (
-	maxRequest = 16 << 10 // bytes: two names and change
-	maxReply   = 32 << 10 // well below what a socket buffers
-	maxText    = 8 << 10  // bytes of a name in an error: a tree's root and what is below it
+	maxRequest = 16<<10 + maxStaged // bytes: two names and change; less than a socket takes at once
+	maxFiles   = 16                 // staged at once
+	maxReply   = 32 << 10           // well below what a socket buffers
+	maxText    = 8 << 10            // bytes of a name in an error: a tree's root and what is below it
 	maxErrors  = 2 * rmMaxErrors
 	maxErrno   = 4095 // the kernel's own bound
 	maxBase    = 255  // bytes of a name in a directory
@@ -104,6 +109,31 @@ func (b *body) text(limit int) string {
 	return string(b.take(n))
 }
 
+// files reads what is to be staged.
+func (b *body) files() []sandbox.StagedFile {
+	n := int(b.byte())
+	if n == 0 || n > maxFiles {
+		b.bad = true
+		return nil
+	}
+	files := make([]sandbox.StagedFile, n)
+	for i := range files {
+		files[i].Name = b.text(maxBase)
+		size := b.u32()
+		if !isBase(files[i].Name) || size > maxStaged {
+			b.bad = true
+			return nil
+		}
+		files[i].Content = string(b.take(int(size)))
+	}
+	return files
+}
+
+// isBase reports whether a name is one of an entry in a directory.
+func isBase(name string) bool {
+	return name != "" && name != "." && name != ".." && len(name) <= maxBase && !strings.ContainsAny(name, "/\x00")
+}
+
 // end reports whether all of the message was read and nothing was wrong.
 func (b *body) end() bool { return !b.bad && len(b.rest) == 0 }
 
@@ -113,7 +143,8 @@ type request struct {
 	seq      uint32
 	name, to string
 	perm     fs.FileMode
-	dir      fs.FileMode // of opMake
+	dir      fs.FileMode          // of opMake
+	staged   []sandbox.StagedFile // of opStage
 	flags    byte
 	handle   uint32
 }
@@ -131,8 +162,14 @@ func (r *request) append(p packet) packet {
 		p = p.u32(uint32(r.perm))
 	}
 	p = p.text(r.name)
-	if r.op == opRename {
+	switch r.op {
+	case opRename:
 		p = p.text(r.to)
+	case opStage:
+		p = append(p, byte(len(r.staged)))
+		for _, f := range r.staged {
+			p = append(p.text(f.Name).u32(uint32(len(f.Content))), f.Content...)
+		}
 	}
 	return p
 }
@@ -149,15 +186,18 @@ func parseRequest(packet []byte) (request, error) {
 		r.perm, r.dir = fs.FileMode(b.u32()), fs.FileMode(b.u32())
 	case opMkdir, opMkdirAll:
 		r.perm = fs.FileMode(b.u32())
-	case opResolve, opOpen, opReadDir, opStat, opRename, opRemove, opRemoveAll:
+	case opStage, opResolve, opOpen, opReadDir, opStat, opRename, opRemove, opRemoveAll:
 	default:
 		return request{}, errRequest
 	}
 	if r.op != opCommit && r.op != opDiscard {
 		r.name = b.text(maxName)
 	}
-	if r.op == opRename {
+	switch r.op {
+	case opRename:
 		r.to = b.text(maxName)
+	case opStage:
+		r.staged = b.files()
 	}
 	if !b.end() || (r.perm|r.dir)&^fs.ModePerm != 0 || r.flags&^(flagNew|flagSync) != 0 {
 		return request{}, errRequest

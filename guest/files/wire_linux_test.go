@@ -66,12 +66,14 @@ func FuzzRequest(f *testing.F) {
 		{op: opCreate, name: "/a", perm: 0o640, flags: flagNew | flagSync}, {op: opCommit, handle: 7}, {op: opDiscard},
 		{op: opMkdir, perm: 0o777, name: "/x"}, {op: opMkdirAll, name: "/x"}, {op: opRename, name: "/a", to: "/b"},
 		{op: opRemove, name: "/a"}, {op: opRemoveAll, name: "/a"}, {op: opMake, name: "/a/b", perm: 0o600, dir: 0o700},
+		{op: opStage, name: "/a", staged: []sandbox.StagedFile{{Name: "b", Content: "c"}, {Name: "d"}}},
 	} {
 		f.Add([]byte(r.append(nil)))
 	}
 	f.Add([]byte{})
 	f.Add([]byte("?\x00\x00\x00\x01"))
 	f.Add([]byte("o\x00\x00\x00\x01\xff\xff/a"))
+	f.Add([]byte("g\x00\x00\x00\x01\x00\x02/a\x01\x00\x01b\xff\xff\xff\xffc"))
 	f.Add([]byte("m\x00\x00\x00\x01\xff\x00\x00\x00\x00\x01/"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r, err := parseRequest(in)

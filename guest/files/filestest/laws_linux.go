@@ -31,61 +31,84 @@ func systemLaws() []law {
 		{"a file keeps its owner", owner},
 		{"a full disk is told and changes nothing", diskFull},
 		{"a link that is swapped in leads nowhere", race},
-		{"a file is made with its directory", makes},
+		{"files are staged in a directory of their own", stages},
 	}
 }
 
-// make: a file that is seen while it is written, with its directory or in one
-// that is there; nothing is made beside it, and nothing replaced.
-func makes(t *testing.T, f sandbox.Files) {
-	m, ok := f.(sandbox.Maker)
+// stage: a new directory with files, of any size, in one step or none; nothing is
+// made beside it, and nothing replaced.
+func stages(t *testing.T, f sandbox.Files) {
+	s, ok := f.(sandbox.Stager)
 	if !ok {
 		t.Skip("files are made with Create")
 	}
 	dir := TempTree(t)
-	w, err := m.Make(t.Context(), dir+"/new/file", 0o640, 0o710)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(w, "half"); err != nil || Content(t, dir+"/new/file") != "half" {
-		t.Errorf("%v, %q", err, Content(t, dir+"/new/file"))
-	}
-	if err := w.Close(); err != nil {
-		t.Error(err)
-	}
-	for name, want := range map[string]fs.FileMode{"/new": fs.ModeDir | 0o710, "/new/file": 0o640} {
-		if info, err := os.Lstat(dir + name); err != nil || info.Mode() != want {
+	MustMkdir(t, dir+"/here")
+	MustWrite(t, dir+"/here/old", "old")
+	MustLink(t, dir+"/here", dir+"/link")
+	MustLink(t, dir+"/nowhere", dir+"/dangling")
+	long := strings.Repeat("0123456789abcdef", 64<<10)
+	for name, files := range map[string][]sandbox.StagedFile{
+		"/one":  {{Name: "a", Content: "A"}},
+		"/two":  {{Name: "a"}, {Name: "ü b", Content: "a\x00\xff"}},
+		"/long": {{Name: "a", Content: "A"}, {Name: "b", Content: long}, {Name: "c", Content: "C"}},
+	} {
+		if err := s.Stage(t.Context(), dir+name, files); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if info, err := os.Lstat(dir + name); err != nil || info.Mode() != fs.ModeDir|0o700 {
 			t.Errorf("%s is %v, %v", name, info.Mode(), err)
 		}
-	}
-	MustLink(t, dir+"/new", dir+"/link")
-	MustLink(t, dir+"/nowhere", dir+"/new/dangling")
-	for _, c := range []struct {
-		name string
-		dir  fs.FileMode
-		want error
-	}{
-		{"/new/file", 0, fs.ErrExist},
-		{"/new/dangling", 0, fs.ErrExist},
-		{"/new/other", 0o700, fs.ErrExist},
-		{"/link/other", 0, sandbox.ErrSymlink},
-		{"/link/sub/other", 0o700, sandbox.ErrSymlink},
-		{"/link/other", 0o700, fs.ErrExist},
-		{"/missing/sub/other", 0o700, fs.ErrNotExist},
-		{"/missing/other", 0, fs.ErrNotExist},
-		{"/short/" + strings.Repeat("long", 64), 0o700, unix.ENAMETOOLONG},
-	} {
-		if w, err := m.Make(t.Context(), dir+c.name, 0o600, c.dir); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
-			if err == nil {
-				w.Close()
+		if got := len(Names(t, dir+name)); got != len(files) {
+			t.Errorf("%s has %d files", name, got)
+		}
+		for _, f := range files {
+			at := dir + name + "/" + f.Name
+			if info, err := os.Lstat(at); err != nil || info.Mode() != 0o600 || Content(t, at) != f.Content {
+				t.Errorf("%s is %v, %v", at, info, err)
 			}
 		}
 	}
-	if _, err := m.Make(t.Context(), "/hermes-exec-other", 0o600, 0o700); !errors.Is(err, fs.ErrExist) {
+	before := fmt.Sprint(Names(t, dir))
+	for _, c := range []struct {
+		dir, name string
+		want      error
+	}{
+		{"/here", "file", fs.ErrExist},
+		{"/here/old", "file", fs.ErrExist},
+		{"/link", "file", fs.ErrExist},
+		{"/dangling", "file", fs.ErrExist},
+		{"/link/sub", "file", sandbox.ErrSymlink},
+		{"/missing/sub", "file", fs.ErrNotExist},
+		{"/../other", "file", fs.ErrInvalid},
+		{"/" + strings.Repeat("long", 64), "file", unix.ENAMETOOLONG},
+		{"/new", "sub/file", fs.ErrInvalid},
+		{"/new", "..", fs.ErrInvalid},
+		{"/new", "", fs.ErrInvalid},
+		{"/new", "a\x00b", fs.ErrInvalid},
+	} {
+		for _, content := range []string{"x", long} {
+			files := []sandbox.StagedFile{{Name: "first", Content: content}, {Name: c.name, Content: content}}
+			if err := s.Stage(t.Context(), dir+c.dir, files); !errors.Is(err, c.want) {
+				t.Errorf("%s, %q: %v, want %v", c.dir, c.name, err, c.want)
+			}
+		}
+	}
+	twice := []sandbox.StagedFile{{Name: "a", Content: "1"}, {Name: "a", Content: "2"}}
+	if err := s.Stage(t.Context(), dir+"/twice", twice); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("one name twice: %v", err)
+	}
+	if err := s.Stage(t.Context(), "/", twice[:1]); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("in the first directory: %v", err)
 	}
-	if got := fmt.Sprint(Names(t, dir), Names(t, dir+"/new")); got != "[link new] [dangling file]" {
+	if err := s.Stage(t.Context(), dir+"/none", nil); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("no files: %v", err)
+	}
+	if got := fmt.Sprint(Names(t, dir)); got != before {
+		t.Errorf("there are %s, before %s", got, before)
+	}
+	if got := fmt.Sprint(Names(t, dir+"/here")); got != "[old]" {
 		t.Errorf("there are %s", got)
 	}
 }
