@@ -5,6 +5,7 @@ package guards
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Reasons that are no name's own.
@@ -25,6 +26,9 @@ const (
 type names struct {
 	files, dirs map[string]string
 }
+
+// usualNames are made once, as it takes longer than the scan of a small tree.
+var usualNames = sync.OnceValue(newNames)
 
 func newNames() *names {
 	n := &names{make(map[string]string, len(inputFiles)), make(map[string]string, len(inputDirs))}

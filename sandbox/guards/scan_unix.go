@@ -71,7 +71,7 @@ func Scan(ctx context.Context, root string, since time.Time, o ScanOptions) (lis
 	defer unix.Close(fd)
 	o = o.orDefaults()
 	s := &scan{
-		ScanOptions: o, ctx: ctx, root: fd, path: root, names: newNames(), complete: true,
+		ScanOptions: o, ctx: ctx, root: fd, path: root, names: usualNames(), complete: true,
 		since: since.Add(-clockGrain).UnixNano(), deadline: time.Now().Add(o.Budget),
 		queue: []place{{name: "."}}, guarded: map[string]bool{}, buf: make([]byte, 32<<10),
 	}
