@@ -54,16 +54,16 @@ func (c Confinement) foundation() Confinement {
 // Source, of the box.
 type Mount struct {
 	Kind   MountKind
-	Source string `json:",omitempty"` // on this machine
+	Source string // on this machine
 	Target string
 	// Tree is the position among the trees sent along, counted from 1; 0 means
 	// that the guest opens Source itself.
-	Tree  int  `json:",omitempty"`
-	Write bool `json:",omitempty"`
+	Tree  int
+	Write bool
 	// Text is what a MountFile holds.
-	Text string `json:",omitempty"`
+	Text string
 	// Optional lets a Source or Target be missing.
-	Optional bool `json:",omitempty"`
+	Optional bool
 }
 
 // MountKind is what a Mount does.
@@ -84,9 +84,9 @@ type Link struct{ Path, Target string }
 // Setup is what a session guest reports when it is ready.
 type Setup struct {
 	Landlock int    // ABI, 0 for none
-	Error    string `json:",omitempty"` // what failed
-	Stage    string `json:",omitempty"` // at which step
-	Errno    int    `json:",omitempty"`
+	Error    string // what failed
+	Stage    string // at which step
+	Errno    int
 	// UID is how the kernel maps the box's user, as /proc/self/uid_map has it.
-	UIDMap string `json:",omitempty"`
+	UIDMap string
 }

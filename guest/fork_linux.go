@@ -133,6 +133,9 @@ func reap(l *launch) {
 		next = fd + 1
 	}
 	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, uintptr(next), 1<<32-1, 0, 0, 0, 0)
+	if l.nested { // while there is time: the kernel takes longer to compile the filter than to fork
+		wall(l)
+	}
 	for {
 		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMSG, uintptr(l.wire), uintptr(unsafe.Pointer(&l.message)), unix.MSG_CMSG_CLOEXEC, 0, 0, 0)
 		if errno == unix.EINTR {
@@ -180,6 +183,28 @@ func reap(l *launch) {
 			l.out.Status = uint64(uint32(l.status))
 			options = unix.WALL | unix.WNOHANG // is anything left?
 		}
+	}
+}
+
+// wall installs the filter of system calls, which the command inherits from its
+// reaper: nothing either does from there on is refused by it, but for what
+// there is without namespaces, where the command does it last.
+//
+//go:norace
+//go:nosplit
+//go:noinline
+//go:nocheckptr
+func wall(l *launch) {
+	if l.filter == nil {
+		return
+	}
+	_, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
+	if errno != 0 {
+		fail(l, stagePrivileges, errno)
+	}
+	_, _, errno = syscall.RawSyscall6(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(l.filter)), 0, 0, 0)
+	if errno != 0 {
+		fail(l, stageSeccomp, errno)
 	}
 }
 
@@ -272,10 +297,8 @@ func become(l *launch) {
 		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&l.action)), 0, 8, 0, 0)
 	}
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&l.mask)), 0, 8, 0, 0)
-	if l.filter != nil {
-		if _, _, errno := syscall.RawSyscall6(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(l.filter)), 0, 0, 0); errno != 0 {
-			fail(l, stageSeccomp, errno)
-		}
+	if !l.nested {
+		wall(l)
 	}
 	_, _, errno := syscall.RawSyscall6(unix.SYS_EXECVE, uintptr(unsafe.Pointer(l.path)), uintptr(unsafe.Pointer(l.argv)), uintptr(unsafe.Pointer(l.env)), 0, 0, 0)
 	fail(l, stageExec, errno)

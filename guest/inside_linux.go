@@ -1,13 +1,11 @@
 package guest
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,8 +56,8 @@ func confineOne() int {
 	}
 	g := &inside{files: -1, commands: map[*command]struct{}{}, starting: map[int]struct{}{}}
 	packet, fds, err := receivePacket(control, maxPacket)
-	if err == nil && len(packet) > 0 && packet[0] == markFoundation {
-		if json.Unmarshal(packet[1:], &g.c) != nil || len(fds) > 0 || g.found() != nil {
+	if err == nil && len(packet) > 0 && packet[0] == orderFoundation {
+		if g.c, err = parseConfinement(packet[1:]); err != nil || len(fds) > 0 || g.found() != nil {
 			return 1
 		}
 		if !readable(control) {
@@ -67,18 +65,17 @@ func confineOne() int {
 		}
 		packet, fds, err = receivePacket(control, maxPacket)
 	}
-	if err != nil || len(packet) == 0 {
+	if err != nil || len(packet) == 0 || packet[0] != orderConfine {
 		return 1 // the engine ended before it had said what to be
 	}
-	founded := g.c
-	g.c = Confinement{}
-	err = at("configuration", json.Unmarshal(packet, &g.c))
-	if g.root != nil && !reflect.DeepEqual(founded, g.c.foundation()) {
+	founded := g.c.message()
+	if g.c, err = parseConfinement(packet[1:]); err != nil {
 		return 1
 	}
-	if err == nil {
-		err = g.setUp(fds)
+	if g.root != nil && !bytes.Equal(founded, g.c.foundation().message()) {
+		return 1
 	}
+	err = g.setUp(fds)
 	var s Setup
 	if err != nil {
 		s = failed(err)
@@ -94,31 +91,59 @@ func confineOne() int {
 		}
 		rights = unix.UnixRights(scratch)
 	}
-	reply, err := json.Marshal(s)
-	if err != nil || unix.Sendmsg(control, reply, rights, nil, unix.MSG_NOSIGNAL) != nil || s.Error != "" {
+	if unix.Sendmsg(control, s.message(), rights, nil, unix.MSG_NOSIGNAL) != nil || s.Error != "" {
 		return 1
 	}
 	if scratch >= 0 {
 		unix.Close(scratch)
 	}
-	// Before anything else that is asked of it.
-	if g.root != nil && g.root.leave() != nil {
+	g.serveFirst()
+	if g.leave() != nil {
 		return 1
 	}
 	return g.serve()
 }
 
+// serveFirst has a thread confine itself, while this one is busy, and serve files
+// on the connection that is there from the start, where nothing is asked before
+// Confine, and Mount if More says so, have returned.
+func (g *inside) serveFirst() {
+	switch {
+	case g.serving != nil:
+		g.serving <- g.files
+	case g.files >= 0:
+		go g.serveFiles(g.files)
+	}
+}
+
+// leave lets go of this machine's tree before anything else that is asked of the
+// guest, but for the mounts that come first: they take as long, and the kernel
+// does both at once.
+func (g *inside) leave() error {
+	if g.root == nil {
+		return nil
+	}
+	left := make(chan error, 1)
+	go func() { left <- g.root.leave() }()
+	if g.c.More {
+		packet, fds, err := receivePacket(control, maxPacket)
+		if err != nil || len(packet) == 0 || packet[0] != orderMount {
+			closeAll(fds)
+			return errFrame
+		}
+		g.c.More = false
+		answer := g.mount(packet[1:]) // what comes along is kept open
+		if err := <-left; err != nil {
+			return err
+		}
+		return unix.Sendmsg(control, answer, nil, nil, unix.MSG_NOSIGNAL)
+	}
+	return <-left
+}
+
 // warmUp does ahead, while nothing is asked of the guest, what the first use of
 // a package costs.
 func (g *inside) warmUp() {
-	var c Confinement
-	const usual = 30 // mounts
-	message, _ := json.Marshal(Confinement{
-		Mounts: slices.Repeat([]Mount{{Kind: MountHide, Target: "/some/place/in/a/home/directory", Optional: true}}, usual),
-		Links:  []Link{{}}, Read: slices.Repeat([]string{"/some/place"}, usual),
-	})
-	_ = json.Unmarshal(message, &c)
-	_, _ = json.Marshal(Setup{UIDMap: "0 0 1"})
 	g.usual, _ = seccomp.Program(seccomp.Options{})
 	g.server = g.serverFilter(false)
 	_, _ = g.server()
@@ -231,18 +256,12 @@ func (g *inside) mapIDs() error {
 // serve obeys the engine until its socket closes. The orders of a session are
 // packets: one letter and what it needs, with at most one descriptor.
 func (g *inside) serve() int {
-	switch {
-	case g.serving != nil:
-		g.serving <- g.files
-	case g.files >= 0:
-		go g.serveFiles(g.files)
-	}
 	var err error
 	if g.ended, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return 1
 	}
 	for wait := 0; ; {
-		if g.c.Namespaces && !g.c.More && g.ahead == nil && g.idle(wait) {
+		if g.c.Namespaces && g.ahead == nil && g.idle(wait) {
 			g.ahead, _ = g.newReaper(usualCommand) // without one the next command makes its own
 		}
 		wait = millis(idleAfter)
@@ -268,10 +287,7 @@ func (g *inside) serve() int {
 			g.terminal()
 		case packet[0] == orderMount: // what comes along is kept open
 			g.letGo() // it has the mounts as they were
-			g.mount(packet[1:])
-			if g.c.More {
-				g.c.More, wait = false, 0
-			}
+			_ = unix.Sendmsg(control, g.mount(packet[1:]), nil, nil, unix.MSG_NOSIGNAL)
 		default:
 			g.end()
 			return 1
@@ -290,11 +306,21 @@ const afterEnd = 5 * time.Millisecond
 // it reports whether nothing is asked then.
 func (g *inside) idle(wait int) bool {
 	fds := []unix.PollFd{{Fd: control, Events: unix.POLLIN}, {Fd: int32(g.ended), Events: unix.POLLIN}}
-	_, err := unix.Poll(fds, wait)
+	err := poll(fds, wait)
 	if err == nil && fds[0].Revents == 0 && fds[1].Revents != 0 {
-		_, err = unix.Poll(fds[:1], millis(afterEnd))
+		err = poll(fds[:1], millis(afterEnd))
 	}
 	return err == nil && fds[0].Revents == 0
+}
+
+// poll is poll(2), which every SIGCHLD interrupts: so does the one that comes
+// with the end of a command.
+func poll(fds []unix.PollFd, wait int) error {
+	for {
+		if _, err := unix.Poll(fds, wait); err != unix.EINTR {
+			return err
+		}
+	}
 }
 
 // readable reports whether there is something to be read.
@@ -354,10 +380,11 @@ func (g *inside) filesOn(fd int) {
 	_ = files.Serve(fd, files.New())
 }
 
-// mount makes more mounts in the tree the box sees.
-func (g *inside) mount(list []byte) {
-	var mounts []Mount
-	err := json.Unmarshal(list, &mounts)
+// mount makes more mounts in the tree the box sees and returns the answer.
+func (g *inside) mount(list []byte) []byte {
+	p := payload{rest: list}
+	mounts := p.mounts()
+	err := p.end()
 	if err == nil {
 		err = amend(mounts)
 	}
@@ -365,8 +392,7 @@ func (g *inside) mount(list []byte) {
 	if err != nil {
 		answer = failed(err)
 	}
-	reply, _ := json.Marshal(answer)
-	_ = unix.Sendmsg(control, reply, nil, nil, unix.MSG_NOSIGNAL)
+	return answer.message()
 }
 
 // failed says what went wrong, for the engine.

@@ -18,8 +18,11 @@ const (
 )
 
 // A Confinement comes before any order, and may be preceded by one of just its
-// foundation, marked so.
-const markFoundation = '='
+// foundation.
+const (
+	orderFoundation = '='
+	orderConfine    = '!'
+)
 
 const (
 	// socketName is that of the socket in the directory Listen names.

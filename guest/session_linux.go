@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -110,11 +109,7 @@ func (s *Spawner) Spawn(program string, c Confinement) (*Session, error) {
 // in who they are for, in Base, Size and Scratch. It does not wait: a guest that
 // cannot, or is then confined otherwise, ends, and Confine returns ErrGone.
 func (s *Session) Found(c Confinement) error {
-	message, err := json.Marshal(c.foundation())
-	if err != nil {
-		return err
-	}
-	if err := s.send(append([]byte{markFoundation}, message...)); err != nil {
+	if err := s.send(append([]byte{orderFoundation}, c.foundation().message()...)); err != nil {
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	s.founded = true
@@ -134,10 +129,7 @@ func (s *Session) Confine(ctx context.Context, c Confinement, descriptors []*os.
 		}
 	}()
 	s.more = c.More
-	message, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
+	message := append([]byte{orderConfine}, c.message()...)
 	if len(message) > maxPacket || len(descriptors) > maxRights {
 		return fmt.Errorf("guest: a confinement of %d bytes and %d descriptors is too large", len(message), len(descriptors))
 	}
@@ -200,7 +192,7 @@ func (s *Session) greet(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
-	if err := json.Unmarshal(answer, &s.setup); err != nil {
+	if s.setup, err = parseSetup(answer); err != nil {
 		return fmt.Errorf("guest: what it said: %w", err)
 	}
 	if err := setupError(s.setup); err != nil {

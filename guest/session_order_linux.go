@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -82,20 +81,17 @@ func (s *Session) Mount(mounts []Mount, keep ...*os.File) error {
 		return nil
 	}
 	s.more = false
-	list, err := json.Marshal(mounts)
-	if err != nil {
-		return err
-	}
-	if len(list) >= maxPacket {
+	message := frame{orderMount}.mounts(mounts)
+	if len(message) > maxPacket {
 		return fmt.Errorf("guest: %d mounts are too many", len(mounts))
 	}
-	a, err := s.ask(append([]byte{orderMount}, list...), keep...)
+	a, err := s.ask(message, keep...)
 	if err != nil {
 		return err
 	}
 	closeAll(a.fds)
-	var said Setup
-	if err := json.Unmarshal(a.packet, &said); err != nil {
+	said, err := parseSetup(a.packet)
+	if err != nil {
 		return fmt.Errorf("guest: what it said: %w", err)
 	}
 	return setupError(said)

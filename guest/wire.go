@@ -110,9 +110,8 @@ func (p *payload) text() string {
 }
 
 func (p *payload) list() []string {
-	n := p.number()
-	if n > uint64(len(p.rest)/4) { // each needs its length at least
-		p.bad = true
+	n := p.count(4)
+	if p.bad {
 		return nil
 	}
 	l := make([]string, 0, n)
