@@ -46,6 +46,7 @@ type confined struct {
 	mu       sync.Mutex
 	covering sync.Mutex
 	soon     sync.WaitGroup // what nobody waits for but close
+	closing  chan struct{}  // closed when close has begun
 	first    *os.File       // a connection to the file server nobody has taken yet
 	scratch  string
 	write    []string               // what the policy lets it write, but for private places
@@ -103,7 +104,7 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 	if err != nil {
 		return err
 	}
-	in := &confined{scratch: scratchInside, write: p.Write, waiting: &b.backend.host.waiting}
+	in := &confined{closing: make(chan struct{}), scratch: scratchInside, write: p.Write, waiting: &b.backend.host.waiting}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, in.close())
@@ -329,7 +330,15 @@ func (in *confined) listen() (net.Listener, string, error) {
 		return nil, "", err
 	}
 	dir = path.Join(in.scratch, dir)
-	remove := func() { in.soon.Go(func() { _ = in.files.RemoveAll(context.Background(), dir) }) }
+	remove := func() {
+		in.soon.Go(func() {
+			select {
+			case <-time.After(afterEnd): // when nobody waits for anything
+				_ = in.files.RemoveAll(context.Background(), dir)
+			case <-in.closing: // with all of scratch
+			}
+		})
+	}
 	return &inner{l, remove}, path.Join(dir, socketName), nil
 }
 
@@ -348,6 +357,7 @@ func (l *inner) Close() error {
 }
 
 func (in *confined) close() error {
+	close(in.closing)
 	var errs []error
 	if in.files != nil {
 		errs = append(errs, in.files.Close())

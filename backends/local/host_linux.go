@@ -2,7 +2,8 @@ package local
 
 import (
 	"fmt"
-	"os"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
@@ -17,7 +18,7 @@ func killClause() sandbox.Clause {
 
 // usable tells why boxes cannot be kept here.
 func usable() error {
-	if _, err := os.ReadFile("/proc/self/stat"); err != nil {
+	if err := unix.Access("/proc/self/stat", unix.R_OK); err != nil {
 		return fmt.Errorf("%w: processes are found in /proc, which cannot be read: %w", sandbox.ErrUnavailable, err)
 	}
 	return nil

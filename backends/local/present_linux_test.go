@@ -14,11 +14,19 @@ func TestPresent(t *testing.T) {
 	var names []string
 	for i := range 3 * manyNames {
 		name := filepath.Join(dir, fmt.Sprintf(".secret %d\n", i))
-		names = append(names, name, filepath.Join(dir, fmt.Sprint("missing", i), "x"))
+		names = append(names, name, filepath.Join(dir, fmt.Sprint("missing", i), "x"),
+			filepath.Join(name, "x"), filepath.Join(dir, "directory", fmt.Sprint(i)), filepath.Join(dir, "directory/none", fmt.Sprint(i), "x"))
 		if i%3 > 0 {
 			continue
 		}
 		want = append(want, name)
+		if i%2 == 1 {
+			below := filepath.Join(dir, "directory", fmt.Sprint(i))
+			if err := os.MkdirAll(below, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, below)
+		}
 		var err error
 		if i%2 == 0 {
 			err = os.Symlink("nowhere", name)

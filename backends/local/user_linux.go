@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +31,7 @@ type boxUser struct {
 // userOf decides who a box is: an ordinary user himself; for root never root,
 // but the owner of the work directory, else a user of the boxes' own.
 func (b *Backend) userOf(workDir string) (boxUser, error) {
-	uids, _ := os.ReadFile("/proc/self/uid_map")
+	uids := uidMap()
 	other, ok := otherUser(uids)
 	if os.Geteuid() != 0 || !ok {
 		return boxUser{uid: os.Getuid(), gid: os.Getgid()}, nil
@@ -51,6 +52,12 @@ func (b *Backend) userOf(workDir string) (boxUser, error) {
 	u.gid = groupOf(u.uid, int(sys.Gid))
 	return u, nil
 }
+
+// uidMap is that of this process's user namespace, which does not change.
+var uidMap = sync.OnceValue(func() []byte {
+	uids, _ := os.ReadFile("/proc/self/uid_map")
+	return uids
+})
 
 // otherUser is the boxes' own user where this process's user namespace has it,
 // else the last ordinary one it has. With none but root that root is somebody
