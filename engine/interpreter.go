@@ -87,11 +87,14 @@ func (p *place) choose(ctx context.Context, named string) (interpreter, error) {
 			passed = append(passed, fmt.Sprintf("%s=%s has no usable Python: %v", env[0], env[1], err))
 		}
 	}
+	var names []string
 	for _, dir := range strings.Split(getenv(p.env, "PATH"), ":") {
-		if !path.IsAbs(dir) || p.session.mode == Strict && p.activated(ctx, dir, venv, conda) {
-			continue
+		if path.IsAbs(dir) && !(p.session.mode == Strict && p.activated(ctx, dir, venv, conda)) {
+			names = append(names, path.Join(dir, "python3"))
 		}
-		found, err := p.checkInterpreter(ctx, path.Join(dir, "python3"))
+	}
+	for len(names) > 0 {
+		found, i, err := p.firstFound(ctx, names)
 		if err == nil {
 			return interpreter{path: found, warnings: passed}, nil
 		}
@@ -101,6 +104,7 @@ func (p *place) choose(ctx context.Context, named string) (interpreter, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			passed = append(passed, err.Error())
 		}
+		names = names[min(i+1, len(names)):]
 	}
 	msg := "there is no python3 on PATH"
 	if len(passed) > 0 {
@@ -115,11 +119,11 @@ func (p *place) choose(ctx context.Context, named string) (interpreter, error) {
 func (p *place) lookInterpreter(ctx context.Context, named string) (string, error) {
 	switch {
 	case path.IsAbs(named):
-		return p.checkInterpreter(ctx, named)
+		return p.firstUsable(ctx, named)
 	case strings.HasPrefix(named, "~/"):
-		return p.checkInterpreter(ctx, path.Join(p.info.Home, named[2:]))
+		return p.firstUsable(ctx, path.Join(p.info.Home, named[2:]))
 	case strings.Contains(named, "/"):
-		return p.checkInterpreter(ctx, path.Join(p.info.WorkDir, named))
+		return p.firstUsable(ctx, path.Join(p.info.WorkDir, named))
 	}
 	var names []string
 	for _, dir := range strings.Split(getenv(p.env, "PATH"), ":") {
@@ -138,13 +142,26 @@ func (p *place) lookInterpreter(ctx context.Context, named string) (string, erro
 // ends the search, as does the absence of all.
 func (p *place) firstUsable(ctx context.Context, names ...string) (string, error) {
 	err := fs.ErrNotExist
-	for _, name := range names {
+	for len(names) > 0 {
 		var found string
-		if found, err = p.checkInterpreter(ctx, name); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		var i int
+		if found, i, err = p.firstFound(ctx, names); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return found, err
 		}
+		names = names[min(i+1, len(names)):]
 	}
 	return "", err
+}
+
+// firstFound returns the interpreter behind the first of the names that is there,
+// and which that is.
+func (p *place) firstFound(ctx context.Context, names []string) (found string, i int, err error) {
+	i, real, info, err := sandbox.Find(ctx, p.box.Files(), names)
+	if err != nil {
+		return "", i, fmt.Errorf("%s: %w", names[min(i, len(names)-1)], err)
+	}
+	found, err = p.checkInterpreter(ctx, names[i], real, info)
+	return found, i, err
 }
 
 // activated tells whether a PATH directory was put there by an environment the
@@ -158,19 +175,11 @@ func (p *place) activated(ctx context.Context, dir, venv, conda string) bool {
 	return err == nil
 }
 
-// checkInterpreter returns the interpreter behind name if it is a Python of at
-// least 3.8. Most of the time the name of the real file says the version
-// (python3.11); only a shim or an unusual name is asked by running it.
-func (p *place) checkInterpreter(ctx context.Context, name string) (string, error) {
-	files := p.box.Files()
-	real, err := files.Resolve(ctx, name)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", name, err)
-	}
-	info, err := files.Stat(ctx, real)
+// checkInterpreter returns the interpreter behind name, which is real's, if it is
+// a Python of at least 3.8. Most of the time the name of the real file says the
+// version (python3.11); only a shim or an unusual name is asked by running it.
+func (p *place) checkInterpreter(ctx context.Context, name, real string, info fs.FileInfo) (_ string, err error) {
 	switch {
-	case err != nil:
-		return "", fmt.Errorf("%s: %w", name, err)
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("%s is not a file", name)
 	case info.Mode().Perm()&0o111 == 0:

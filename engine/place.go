@@ -54,7 +54,6 @@ func (s *Session) newPlace(ctx context.Context) (*place, error) {
 		}
 		return tools
 	})
-	go p.tools() // nobody needs them yet, and soon somebody will
 	return p, nil
 }
 

@@ -139,6 +139,7 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 		return r, fmt.Errorf("run: start %s: %w", r.Interpreter, err)
 	}
 	started = true
+	go p.tools() // nobody needs them before the interpreter is up
 	if script.OnHeartbeat != nil {
 		go heartbeat(proc.Exited(), script.OnHeartbeat)
 	}

@@ -159,6 +159,8 @@ func (s *server) do(r *request, fd *int) (err, broken error) {
 		return s.create(ctx, r, fd), nil
 	case opMake:
 		*fd, err = s.files.make(ctx, r.name, r.perm, r.dir)
+	case opFind:
+		s.find(ctx, r)
 	case opStage:
 		err = s.files.Stage(ctx, r.name, r.staged)
 	case opCommit, opDiscard:

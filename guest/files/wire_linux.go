@@ -16,6 +16,7 @@ const (
 	opCreate    = 'c'
 	opMake      = 'f'
 	opStage     = 'g'
+	opFind      = 'i'
 	opCommit    = 'k'
 	opDiscard   = 'x'
 	opReadDir   = 'l'
@@ -43,6 +44,7 @@ const (
 const (
 	maxRequest = 16<<10 + maxStaged // bytes: two names and change; less than a socket takes at once
 	maxFiles   = 16                 // staged at once
+	maxNames   = 64                 // looked for at once
 	maxReply   = 32 << 10           // well below what a socket buffers
 	maxText    = 8 << 10            // bytes of a name in an error: a tree's root and what is below it
 	maxErrors  = 2 * rmMaxErrors
@@ -145,6 +147,7 @@ type request struct {
 	perm     fs.FileMode
 	dir      fs.FileMode          // of opMake
 	staged   []sandbox.StagedFile // of opStage
+	more     []string             // of opFind, after name
 	flags    byte
 	handle   uint32
 }
@@ -170,6 +173,11 @@ func (r *request) append(p packet) packet {
 		for _, f := range r.staged {
 			p = append(p.text(f.Name).u32(uint32(len(f.Content))), f.Content...)
 		}
+	case opFind:
+		p = append(p, byte(len(r.more)))
+		for _, name := range r.more {
+			p = p.text(name)
+		}
 	}
 	return p
 }
@@ -186,7 +194,7 @@ func parseRequest(packet []byte) (request, error) {
 		r.perm, r.dir = fs.FileMode(b.u32()), fs.FileMode(b.u32())
 	case opMkdir, opMkdirAll:
 		r.perm = fs.FileMode(b.u32())
-	case opStage, opResolve, opOpen, opReadDir, opStat, opRename, opRemove, opRemoveAll:
+	case opStage, opFind, opResolve, opOpen, opReadDir, opStat, opRename, opRemove, opRemoveAll:
 	default:
 		return request{}, errRequest
 	}
@@ -198,6 +206,12 @@ func parseRequest(packet []byte) (request, error) {
 		r.to = b.text(maxName)
 	case opStage:
 		r.staged = b.files()
+	case opFind:
+		n := int(b.byte())
+		b.bad = b.bad || n >= maxNames
+		for i := 0; i < n && !b.bad; i++ {
+			r.more = append(r.more, b.text(maxName))
+		}
 	}
 	if !b.end() || (r.perm|r.dir)&^fs.ModePerm != 0 || r.flags&^(flagNew|flagSync) != 0 {
 		return request{}, errRequest

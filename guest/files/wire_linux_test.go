@@ -66,6 +66,7 @@ func FuzzRequest(f *testing.F) {
 		{op: opCreate, name: "/a", perm: 0o640, flags: flagNew | flagSync}, {op: opCommit, handle: 7}, {op: opDiscard},
 		{op: opMkdir, perm: 0o777, name: "/x"}, {op: opMkdirAll, name: "/x"}, {op: opRename, name: "/a", to: "/b"},
 		{op: opRemove, name: "/a"}, {op: opRemoveAll, name: "/a"}, {op: opMake, name: "/a/b", perm: 0o600, dir: 0o700},
+		{op: opFind, name: "/a"}, {op: opFind, name: "/a", more: []string{"/b", ""}},
 		{op: opStage, name: "/a", staged: []sandbox.StagedFile{{Name: "b", Content: "c"}, {Name: "d"}}},
 	} {
 		f.Add([]byte(r.append(nil)))

@@ -32,6 +32,7 @@ func systemLaws() []law {
 		{"a full disk is told and changes nothing", diskFull},
 		{"a link that is swapped in leads nowhere", race},
 		{"files are staged in a directory of their own", stages},
+		{"the first of several names is found", finds},
 	}
 }
 
@@ -110,6 +111,32 @@ func stages(t *testing.T, f sandbox.Files) {
 	}
 	if got := fmt.Sprint(Names(t, dir+"/here")); got != "[old]" {
 		t.Errorf("there are %s", got)
+	}
+}
+
+// find: at once what name by name would tell.
+func finds(t *testing.T, f sandbox.Files) {
+	type oneByOne struct{ sandbox.Files }
+	ctx, dir := context.Background(), TempTree(t)
+	MustWrite(t, dir+"/file", "content")
+	MustLink(t, "file", dir+"/link")
+	MustLink(t, "none", dir+"/dangling")
+	MustLink(t, "loop", dir+"/loop")
+	missing := slices.Repeat([]string{dir + "/none", dir + "/none/none", dir + "/dangling"}, 30)
+	for _, names := range [][]string{
+		{}, {dir + "/file"}, {dir + "/none"}, {dir + "/none", dir + "/link", dir + "/file"}, {dir + "/loop", dir + "/file"},
+		{dir + "/none", dir + "/file/x", dir + "/file"}, missing, append(missing, dir+"/file"), {"relative", dir + "/file"},
+		{dir + "/none", dir + "/a\x00b"}, append(missing[:20:20], dir+"/link"), {dir + "/none", dir + strings.Repeat("/long", 2000)},
+	} {
+		i, real, info, err := sandbox.Find(ctx, f, names)
+		wantI, wantReal, wantInfo, wantErr := sandbox.Find(ctx, oneByOne{f}, names)
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) || errors.Is(err, fs.ErrNotExist) != errors.Is(wantErr, fs.ErrNotExist) {
+			t.Errorf("%.200q: %v, want %v", names, err, wantErr)
+			continue
+		}
+		if i != wantI || err == nil && (real != wantReal || info.Name() != wantInfo.Name() || info.Size() != wantInfo.Size() || info.Mode() != wantInfo.Mode()) {
+			t.Errorf("%.200q: %d %s %v, want %d %s %v", names, i, real, info, wantI, wantReal, wantInfo)
+		}
 	}
 }
 
