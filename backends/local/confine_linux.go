@@ -136,6 +136,8 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	var planErr, reserveErr error
 	var planned sync.WaitGroup
 	planned.Go(func() { deny, reserveErr = b.reserve(ctx, in, p) })
+	secret := make(chan []string, 1)
+	go func() { secret <- denied(p) }()
 	host, program := &b.backend.host, b.backend.config.Guest
 	in.session = host.waiting.take(who)
 	waited := in.session != nil
@@ -158,7 +160,7 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	var covering sync.WaitGroup
 	defer covering.Wait()
 	covering.Go(func() {
-		if covers, coverErr = pl.covers(deny); coverErr == nil {
+		if covers, coverErr = pl.covers(<-secret, deny); coverErr == nil {
 			// As it is before: who replaces something meanwhile is noticed.
 			in.guarded, in.cover = identify(deny), newCover(pl, covers, deny)
 		}

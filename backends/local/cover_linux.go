@@ -57,7 +57,7 @@ func (c *cover) missing(guarded []string) ([]guest.Mount, error) {
 	if time.Since(c.looked) < coverAfter {
 		return nil, nil
 	}
-	secrets, err := c.plan.secrets()
+	secrets, err := c.plan.secrets(denied(c.plan.policy))
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func BenchmarkPlan(b *testing.B) {
 		pl := plan()
 		defer pl.close()
 		for b.Loop() {
-			covers, err := pl.covers(nil)
+			covers, err := pl.covers(denied(pl.policy), nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -200,8 +199,8 @@ func (pl *plan) tree(m *guest.Mount, mapped bool) error {
 
 // covers are the mounts over what must not be read, and over what must not be
 // written. The plan is not changed.
-func (pl *plan) covers(deny []string) ([]guest.Mount, error) {
-	secrets, err := pl.secrets()
+func (pl *plan) covers(denied, deny []string) ([]guest.Mount, error) {
+	secrets, err := pl.secrets(denied)
 	if err != nil {
 		return nil, err
 	}
@@ -259,27 +258,23 @@ func (pl *plan) writable(name string) (root string, ok bool) {
 // maxSockets bounds the sockets that are hidden, each by a mount.
 const maxSockets = 512
 
-// secrets are the places to hide that exist now, none in another: what a policy
-// denies, and the sockets others listen on.
-func (pl *plan) secrets() ([]string, error) {
-	var listening []string
-	var listened sync.WaitGroup
-	listened.Go(func() { listening = hostSockets() })
-	var hide []string
-	for _, name := range present(pl.policy.DenyRead) {
+// denied are the real paths of what a policy does not let be read, and that exists
+// now; and of the engine's own: who can open a reservation's journal can hold up
+// other sessions.
+func denied(p sandbox.Policy) (hide []string) {
+	for _, name := range append(present(p.DenyRead), guards.Store{}.Path(), filepath.Join(os.TempDir(), userDir())) {
 		if real, err := realPath(name); err == nil {
 			hide = append(hide, real)
 		}
 	}
-	// Who can open a reservation's journal can hold up other sessions.
-	for _, dir := range [...]string{guards.Store{}.Path(), filepath.Join(os.TempDir(), userDir())} {
-		if real, err := realPath(dir); err == nil {
-			hide = append(hide, real)
-		}
-	}
-	sockets := 0
-	listened.Wait()
-	for _, name := range listening {
+	return hide
+}
+
+// secrets are the places to hide that exist now, none in another: what is denied,
+// and the sockets others listen on.
+func (pl *plan) secrets(denied []string) ([]string, error) {
+	hide, sockets := slices.Clone(denied), 0
+	for _, name := range hostSockets() {
 		if _, own := pl.writable(name); !own && pl.visible(name) { // a socket in the work directory is the work's
 			hide = append(hide, name)
 			sockets++
