@@ -121,13 +121,17 @@ func (s *Session) Found(c Confinement) error {
 // c speaks of; they may be closed once it returned. The error is a *SetupError when this machine does not allow it,
 // else the cause of ctx, ErrGone or ErrNoGuest. After an error the guest is
 // gone.
-func (s *Session) Confine(ctx context.Context, c Confinement, descriptors []*os.File) (err error) {
-	defer func() {
-		if err != nil {
-			s.Kill()
-			_ = s.Close()
-		}
-	}()
+func (s *Session) Confine(ctx context.Context, c Confinement, descriptors []*os.File) error {
+	if err := s.BeginConfine(c, descriptors); err != nil {
+		return err
+	}
+	return s.Confined(ctx)
+}
+
+// BeginConfine is the first half of Confine, which does not wait. After an error
+// the guest is gone.
+func (s *Session) BeginConfine(c Confinement, descriptors []*os.File) (err error) {
+	defer s.gone(&err)
 	s.more = c.More
 	message := append([]byte{orderConfine}, c.message()...)
 	if len(message) > maxPacket || len(descriptors) > maxRights {
@@ -136,7 +140,21 @@ func (s *Session) Confine(ctx context.Context, c Confinement, descriptors []*os.
 	if err := s.send(message, descriptors...); err != nil {
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
+	return nil
+}
+
+// Confined is the second half, which waits for the guest.
+func (s *Session) Confined(ctx context.Context) (err error) {
+	defer s.gone(&err)
 	return s.greet(ctx)
+}
+
+// gone ends the guest after an error.
+func (s *Session) gone(err *error) {
+	if *err != nil {
+		s.Kill()
+		_ = s.Close()
+	}
 }
 
 // spawnSession starts the process. It runs on the spawner's thread.

@@ -118,10 +118,10 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 	return nil
 }
 
-// view starts the guest and has it make the box's view. What takes its time is
-// done at once: the guest's start, the plan of what is brought in, and the
-// reservations in the work directory; then the guest's work on that, and the
-// search for what is to be covered, which nothing runs before.
+// view starts the guest and has it make the box's view. While the guest is at it,
+// this goroutine looks for what is to be covered, which nothing runs before. It
+// asks no other one for help: on a small machine that takes the guest's place on
+// a processor, and is waited for as long.
 func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user boxUser) (err error) {
 	p := spec.Policy
 	who := guest.Confinement{
@@ -131,40 +131,23 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	if who.Size == 0 {
 		who.Size = usualSize()
 	}
-	var pl *plan
-	var deny []string // what is not to be written
-	var planErr, reserveErr error
-	var planned sync.WaitGroup
-	planned.Go(func() { deny, reserveErr = b.reserve(ctx, in, p) })
-	secret := make(chan []string, 1)
-	go func() { secret <- denied(p) }()
 	host, program := &b.backend.host, b.backend.config.Guest
 	in.session = host.waiting.take(who)
 	waited := in.session != nil
 	if !waited {
-		in.session, err = host.spawner.Spawn(program, who)
+		if in.session, err = host.spawner.Spawn(program, who); err != nil {
+			return err // without a guest no plan matters
+		}
 	}
-	pl, planErr = newPlan(p, who, user, b.info.Home) // to have another thread make it takes as long
-	planned.Wait()
-	if planErr == nil {
-		defer pl.close()
-	}
-	if err == nil { // without a guest no plan matters
-		err = errors.Join(planErr, reserveErr)
-	}
+	pl, err := newPlan(p, who, user, b.info.Home)
 	if err != nil {
 		return err
 	}
-	var covers []guest.Mount
-	var coverErr error
-	var covering sync.WaitGroup
-	defer covering.Wait()
-	covering.Go(func() {
-		if covers, coverErr = pl.covers(<-secret, deny); coverErr == nil {
-			// As it is before: who replaces something meanwhile is noticed.
-			in.guarded, in.cover = identify(deny), newCover(pl, covers, deny)
-		}
-	})
+	defer pl.close()
+	deny, err := b.reserve(ctx, in, p) // what is not to be written
+	if err != nil {
+		return err
+	}
 	if in.bounds, err = b.backend.bound(b.info.ID, spec.Resources, slices.Contains(p.BestEffort, sandbox.ClauseResources)); err != nil {
 		return err
 	}
@@ -183,13 +166,20 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	}
 	pass = append(pass, pl.trees...)
 	pl.c.Trees = len(pl.trees)
-	err = in.session.Confine(ctx, pl.c, pass)
+	err = in.session.BeginConfine(pl.c, pass)
+	covers, coverErr := pl.covers(denied(p), deny)
+	if coverErr == nil {
+		// As it is before: who replaces something meanwhile is noticed.
+		in.guarded, in.cover = identify(deny), newCover(pl, covers, deny)
+	}
+	if err == nil {
+		err = in.session.Confined(ctx)
+	}
 	if waited && errors.Is(err, guest.ErrGone) { // somebody has ended it while it waited
 		if in.session, err = host.spawner.Spawn(program, who); err == nil {
 			err = in.session.Confine(ctx, pl.c, pass)
 		}
 	}
-	covering.Wait()
 	if err == nil {
 		err = coverErr
 	}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -333,29 +335,35 @@ func (pl *plan) visible(name string) bool {
 // to it. The names are whatever their owners gave to bind, line breaks too, so
 // only what is a socket counts.
 func hostSockets() []string {
-	f, err := os.Open("/proc/net/unix")
+	fd, err := unix.Open("/proc/net/unix", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
+	f := os.NewFile(uintptr(fd), "sockets")
 	defer f.Close()
 	return socketNames(f)
 }
 
+// tables are the buffers a table of sockets is read with.
+var tables = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
+
 // socketNames reads the kernel's table of sockets. One of a relative name cannot
 // be told where it is.
 func socketNames(table io.Reader) (names []string) {
-	in, seen := bufio.NewReaderSize(table, 64<<10), map[string]bool{} // each of its connections has a socket's name
+	in, seen := tables.Get().(*bufio.Reader), map[string]bool{} // each of its connections has a socket's name
+	in.Reset(table)
+	defer tables.Put(in)
 	for {
-		line, err := in.ReadString('\n')
-		if at := strings.Index(line, " /"); at >= 0 {
-			name := filepath.Clean(strings.TrimSuffix(line[at+1:], "\n"))
+		line, err := in.ReadSlice('\n') // none is as long as the buffer
+		if at := bytes.Index(line, []byte(" /")); at >= 0 {
+			name := filepath.Clean(string(bytes.TrimSuffix(line[at+1:], []byte("\n"))))
 			var st unix.Stat_t
 			if !seen[name] && unix.Lstat(name, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK {
 				names = append(names, name)
 			}
 			seen[name] = true
 		}
-		if err != nil {
+		if err != nil && err != bufio.ErrBufferFull {
 			return names
 		}
 	}

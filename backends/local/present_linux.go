@@ -2,8 +2,11 @@ package local
 
 import (
 	"encoding/binary"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,16 +18,10 @@ const manyNames = 24
 // most do not: where many are in one directory, and that is not large, it is read
 // once instead of asked for each, and each below what is not in it.
 func present(names []string) (found []string) {
-	dirs := map[string]int{}
-	for _, name := range names {
-		dirs[filepath.Dir(name)]++
-	}
 	lists := map[string]map[string]bool{}
-	for dir, n := range dirs {
-		if n >= manyNames {
-			if list, ok := shortList(dir); ok {
-				lists[dir] = list
-			}
+	for _, dir := range crowded(names) {
+		if list, ok := shortList(dir); ok {
+			lists[dir] = list
 		}
 	}
 	for _, name := range names {
@@ -38,6 +35,29 @@ func present(names []string) (found []string) {
 		}
 	}
 	return found
+}
+
+// crowd is what crowded said last: the same policy denies the same, and to group
+// what it does takes as long as to look.
+var crowd struct {
+	sync.Mutex
+	names, dirs []string
+}
+
+// crowded are the directories with many of the names in them.
+func crowded(names []string) []string {
+	crowd.Lock()
+	defer crowd.Unlock()
+	if slices.Equal(crowd.names, names) {
+		return crowd.dirs
+	}
+	count := map[string]int{}
+	for _, name := range names {
+		count[filepath.Dir(name)]++
+	}
+	maps.DeleteFunc(count, func(_ string, n int) bool { return n < manyNames })
+	crowd.names, crowd.dirs = slices.Clone(names), slices.Collect(maps.Keys(count))
+	return crowd.dirs
 }
 
 // listed tells whether a name exists, by the lists of the directories above it,
