@@ -194,8 +194,7 @@ func (s *Session) prepare(ctx context.Context, script Script, run string, r *Res
 		}
 		p.describe(r)
 		news = append(news, p.tell()...)
-		listening := make(chan socket, 1)
-		go func() { listening <- listen(ctx, p.box) }()
+		listening := s.listen(ctx, p.box)
 		var stageErr error
 		stage := func() { st, stageErr = newStage(ctx, p.box, run, p.module(), script.Code) }
 		var staged sync.WaitGroup
@@ -208,7 +207,7 @@ func (s *Session) prepare(ctx context.Context, script Script, run string, r *Res
 		python, err = p.interpreter(ctx, script.Interpreter)
 		r.Interpreter, r.Warnings = python.path, append(news, python.warnings...)
 		staged.Wait()
-		calls = <-listening
+		calls = listening()
 		if err == nil {
 			err = stageErr
 		}
@@ -236,15 +235,27 @@ type socket struct {
 	err          error
 }
 
-func listen(ctx context.Context, box sandbox.Sandbox) socket {
-	l, path, err := box.Listen(ctx)
-	switch {
-	case errors.Is(err, sandbox.ErrUnsupported):
-		return socket{}
-	case err != nil:
-		return socket{err: fmt.Errorf("run: tool socket: %w", err)}
+// listen begins to have a socket made, which the function it returns waits for.
+func (s *Session) listen(ctx context.Context, box sandbox.Sandbox) (wait func() socket) {
+	made := func(l net.Listener, path string, err error) socket {
+		switch {
+		case errors.Is(err, sandbox.ErrUnsupported):
+			return socket{}
+		case err != nil:
+			return socket{err: fmt.Errorf("run: tool socket: %w", err)}
+		}
+		return socket{Listener: l, path: path}
 	}
-	return socket{Listener: l, path: path}
+	if begin, ok := box.(sandbox.Listening); ok {
+		listening := begin.BeginListen(ctx)
+		return func() socket { return made(listening()) }
+	}
+	if !s.elsewhere {
+		return func() socket { return made(box.Listen(ctx)) }
+	}
+	listening := make(chan socket, 1)
+	go func() { listening <- made(box.Listen(ctx)) }()
+	return func() socket { return <-listening }
 }
 
 func (s socket) close() {

@@ -67,7 +67,8 @@ type Session struct {
 	more    bool     // Mount was not called yet, and shall be
 	scratch *os.File // a directory of the box's private file system, or nil
 
-	mu sync.Mutex // one order, with its answer, at a time
+	mu      sync.Mutex // one order at a time
+	pending []*pending // those whose answers were not read, in order; under mu
 }
 
 // Spawn starts a guest with the identity and in the namespaces c asks for; it

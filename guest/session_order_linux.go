@@ -25,14 +25,48 @@ func (s *Session) hand(order byte, theirs *os.File) error {
 	return nil
 }
 
-// ask sends an order and waits for its answer. A guest that does not answer is
-// ended: nobody could tell what its next answer is to.
+// ask sends an order and waits for its answer.
 func (s *Session) ask(order []byte, files ...*os.File) (a answer, err error) {
+	wait, err := s.begin(order, files...)
+	if err != nil {
+		return a, err
+	}
+	return wait()
+}
+
+// begin sends an order; its answer is what wait, which is to be called, waits for.
+// A guest that does not answer is ended: nobody could tell what its next answer
+// is to.
+func (s *Session) begin(order []byte, files ...*os.File) (wait func() (answer, error), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.send(order, files...); err != nil {
-		return a, fmt.Errorf("%w: %w", ErrGone, err)
+		return nil, fmt.Errorf("%w: %w", ErrGone, err)
 	}
+	own := &pending{}
+	s.pending = append(s.pending, own)
+	return func() (answer, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for !own.done { // those before it first: answers come in the order of what was asked
+			next := s.pending[0]
+			s.pending = s.pending[1:]
+			next.answer, next.err = s.next()
+			next.done = true
+		}
+		return own.answer, own.err
+	}, nil
+}
+
+// pending is an order whose answer may not have been read.
+type pending struct {
+	answer
+	err  error
+	done bool
+}
+
+// next reads an answer; s.mu is held.
+func (s *Session) next() (a answer, err error) {
 	_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
 	a.packet, a.fds, err = s.receiveAll()
 	_ = s.conn.SetDeadline(time.Time{})
@@ -111,18 +145,25 @@ func (s *Session) Dial() (*os.File, error) {
 }
 
 // Listen opens a socket in a new directory of the scratch directory that has
-// the given name. Its path inside is scratch/name/s.
-func (s *Session) Listen(name string) (net.Listener, error) {
-	a, err := s.ask(append([]byte{orderListen}, name...))
-	if err == nil {
-		err = a.carries(1, "socket in the box")
+// the given name. Its path inside is scratch/name/s. It does not wait: what it
+// returns does, and is to be called.
+func (s *Session) Listen(name string) (wait func() (net.Listener, error)) {
+	answered, err := s.begin(append([]byte{orderListen}, name...))
+	return func() (net.Listener, error) {
+		if err != nil {
+			return nil, err
+		}
+		a, err := answered()
+		if err == nil {
+			err = a.carries(1, "socket in the box")
+		}
+		if err != nil {
+			return nil, err
+		}
+		file := os.NewFile(uintptr(a.fds[0]), "socket")
+		defer file.Close()
+		return net.FileListener(file)
 	}
-	if err != nil {
-		return nil, err
-	}
-	file := os.NewFile(uintptr(a.fds[0]), "socket")
-	defer file.Close()
-	return net.FileListener(file)
 }
 
 // Command prepares to run one command.

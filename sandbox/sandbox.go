@@ -60,6 +60,13 @@ type Sandbox interface {
 	Close(ctx context.Context) error
 }
 
+// Listening is implemented by a Sandbox that can begin to make a socket, and do
+// something else before it waits for it.
+type Listening interface {
+	// BeginListen is Listen, but for the wait: wait is to be called.
+	BeginListen(ctx context.Context) (wait func() (net.Listener, string, error))
+}
+
 // Info is what is known about a box.
 type Info struct {
 	ID      string // unique in the engine, safe in file names

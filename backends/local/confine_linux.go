@@ -314,24 +314,42 @@ func (in *confined) terminal(uid int) (ours, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-func (in *confined) listen() (net.Listener, string, error) {
-	in.soon.Go(func() { _ = in.keepCovered() }) // a command comes next, and would have to wait for it
-	dir := strings.ToLower(rand.Text()[:nameLength])
-	l, err := in.session.Listen(dir)
-	if err != nil {
-		return nil, "", err
+// listen implements confinement.
+func (in *confined) listen() (wait func() (net.Listener, *lockedDir, string, error)) {
+	if !in.isCovered() { // a command comes next, and would have to wait for it
+		in.soon.Go(func() { _ = in.keepCovered() })
 	}
-	dir = path.Join(in.scratch, dir)
-	remove := func() {
-		in.soon.Go(func() {
-			select {
-			case <-time.After(afterEnd): // when nobody waits for anything
-				_ = in.files.RemoveAll(context.Background(), dir)
-			case <-in.closing: // with all of scratch
-			}
-		})
+	name := strings.ToLower(rand.Text()[:nameLength])
+	listening := in.session.Listen(name)
+	return func() (net.Listener, *lockedDir, string, error) {
+		l, err := listening()
+		if err != nil {
+			return nil, nil, "", err
+		}
+		dir := path.Join(in.scratch, name)
+		remove := func() {
+			in.soon.Go(func() {
+				select {
+				case <-time.After(afterEnd): // when nobody waits for anything
+					_ = in.files.RemoveAll(context.Background(), dir)
+				case <-in.closing: // with all of scratch
+				}
+			})
+		}
+		return &inner{l, remove}, nil, path.Join(dir, socketName), nil
 	}
-	return &inner{l, remove}, path.Join(dir, socketName), nil
+}
+
+// isCovered reports whether what is to be covered was looked for just now.
+func (in *confined) isCovered() bool {
+	if in.cover == nil {
+		return true
+	}
+	if !in.covering.TryLock() { // somebody is at it
+		return true
+	}
+	defer in.covering.Unlock()
+	return time.Since(in.cover.looked) < coverAfter
 }
 
 // inner is a socket in a confined box.

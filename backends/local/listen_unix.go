@@ -30,45 +30,50 @@ type listener struct {
 }
 
 // Listen implements sandbox.Sandbox.
-func (b *box) Listen(ctx context.Context) (net.Listener, string, error) {
-	if err := b.use(); err != nil {
-		return nil, "", fmt.Errorf("local: listen: %w", err)
+func (b *box) Listen(ctx context.Context) (net.Listener, string, error) { return b.BeginListen(ctx)() }
+
+// BeginListen implements sandbox.Listening. Where the box is not confined there is
+// nobody to do it meanwhile.
+func (b *box) BeginListen(ctx context.Context) (wait func() (net.Listener, string, error)) {
+	err := b.use()
+	if err == nil {
+		if err = context.Cause(ctx); err != nil {
+			b.using.Done()
+		}
 	}
-	l, path, err := b.listen(ctx)
-	if err != nil {
-		b.using.Done()
-		return nil, "", fmt.Errorf("local: listen: %w", err)
+	listen := b.listen
+	if err == nil && b.inside != nil {
+		listen = b.inside.listen()
 	}
-	return l, path, nil
+	return func() (net.Listener, string, error) {
+		if err != nil {
+			return nil, "", fmt.Errorf("local: listen: %w", err)
+		}
+		inner, dir, path, err := listen()
+		if err != nil {
+			b.using.Done()
+			return nil, "", fmt.Errorf("local: listen: %w", err)
+		}
+		return b.listener(ctx, inner, dir), path, nil
+	}
 }
 
-func (b *box) listen(ctx context.Context) (*listener, string, error) {
-	if err := context.Cause(ctx); err != nil {
-		return nil, "", err
+// listen makes a socket, and on this machine its directory.
+func (b *box) listen() (inner net.Listener, dir *lockedDir, path string, err error) {
+	if dir, err = b.listenDir(); err != nil {
+		return nil, nil, "", err
 	}
-	if b.inside != nil {
-		inner, path, err := b.inside.listen()
-		if err != nil {
-			return nil, "", err
-		}
-		return b.listener(ctx, inner, nil), path, nil
-	}
-	dir, err := b.listenDir()
-	if err != nil {
-		return nil, "", err
-	}
-	path := filepath.Join(dir.path, socketName)
-	inner, err := net.Listen("unix", path)
-	if err != nil {
+	path = filepath.Join(dir.path, socketName)
+	if inner, err = net.Listen("unix", path); err != nil {
 		_ = dir.remove()
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		inner.Close()
 		_ = dir.remove()
-		return nil, "", err
+		return nil, nil, "", err
 	}
-	return b.listener(ctx, inner, dir), path, nil
+	return inner, dir, path, nil
 }
 
 // listener closes a socket when ctx is done or the box closes.
