@@ -41,7 +41,9 @@ func BenchmarkPlan(b *testing.B) {
 	})
 	b.Run("sockets", func(b *testing.B) {
 		for b.Loop() {
-			hostSockets()
+			if _, err := hostSockets(); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }

@@ -261,22 +261,46 @@ func (pl *plan) writable(name string) (root string, ok bool) {
 const maxSockets = 512
 
 // denied are the real paths of what a policy does not let be read, and that exists
-// now; and of the engine's own: who can open a reservation's journal can hold up
-// other sessions.
+// now or may; and of the engine's own: who can open a reservation's journal can
+// hold up other sessions.
 func denied(p sandbox.Policy) (hide []string) {
 	for _, name := range append(present(p.DenyRead), guards.Store{}.Path(), filepath.Join(os.TempDir(), userDir())) {
-		if real, err := realPath(name); err == nil {
+		real, err := realPath(name)
+		if err != nil && !isMissing(err) { // of what this user may not look at, the box's may
+			real, err = realPrefix(name), nil
+		}
+		if err == nil {
 			hide = append(hide, real)
 		}
 	}
 	return hide
 }
 
+func isMissing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
+// realPrefix is realPath as far as that goes, and the rest as it is.
+func realPrefix(name string) string {
+	rest := ""
+	for at := name; at != "/"; {
+		at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest)
+		if real, err := realPath(at); err == nil {
+			return filepath.Join(real, rest)
+		}
+	}
+	return name
+}
+
 // secrets are the places to hide that exist now, none in another: what is denied,
 // and the sockets others listen on.
 func (pl *plan) secrets(denied []string) ([]string, error) {
+	listening, err := hostSockets()
+	if err != nil {
+		return nil, err
+	}
 	hide, sockets := slices.Clone(denied), 0
-	for _, name := range hostSockets() {
+	for _, name := range listening {
 		if _, own := pl.writable(name); !own && pl.visible(name) { // a socket in the work directory is the work's
 			hide = append(hide, name)
 			sockets++
@@ -334,12 +358,16 @@ func (pl *plan) visible(name string) bool {
 // this machine listens on: to connect is to write, but no mount is read-only
 // to it. The names are whatever their owners gave to bind, line breaks too, so
 // only what is a socket counts.
-func hostSockets() []string {
-	fd, err := unix.Open("/proc/net/unix", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
+func hostSockets() ([]string, error) {
+	const table = "/proc/self/net/unix" // /proc/net is missing in a proc of processes alone
+	fd, err := unix.Open(table, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT {
+		return nil, nil // a kernel without them
 	}
-	f := os.NewFile(uintptr(fd), "sockets")
+	if err != nil {
+		return nil, fmt.Errorf("sockets of this machine: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), table)
 	defer f.Close()
 	return socketNames(f)
 }
@@ -349,7 +377,7 @@ var tables = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10)
 
 // socketNames reads the kernel's table of sockets. One of a relative name cannot
 // be told where it is.
-func socketNames(table io.Reader) (names []string) {
+func socketNames(table io.Reader) (names []string, err error) {
 	in, seen := tables.Get().(*bufio.Reader), map[string]bool{} // each of its connections has a socket's name
 	in.Reset(table)
 	defer tables.Put(in)
@@ -363,8 +391,11 @@ func socketNames(table io.Reader) (names []string) {
 			}
 			seen[name] = true
 		}
-		if err != nil && err != bufio.ErrBufferFull {
-			return names
+		switch {
+		case err == io.EOF:
+			return names, nil
+		case err != nil && err != bufio.ErrBufferFull:
+			return nil, fmt.Errorf("sockets of this machine: %w", err)
 		}
 	}
 }

@@ -28,7 +28,8 @@ func present(names []string) (found []string) {
 		is, known := listed(lists, name)
 		if !known {
 			var st unix.Stat_t
-			is = unix.Lstat(name, &st) == nil
+			err := unix.Lstat(name, &st)
+			is = err != unix.ENOENT && err != unix.ENOTDIR // root may not look where its owner may
 		}
 		if is {
 			found = append(found, name)
@@ -74,13 +75,17 @@ func listed(lists map[string]map[string]bool, name string) (is, known bool) {
 }
 
 // shortList are the names in a directory; it fails for one that cannot be read,
-// or not at once, or takes one name for another.
+// or not at once, takes one name for another, or may have what it does not list,
+// as those of snapshots and of automatic mounts have.
 func shortList(dir string) (list map[string]bool, ok bool) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, false
 	}
 	defer unix.Close(fd)
+	if !listsAll(fd) {
+		return nil, false
+	}
 	const header = 19 // of struct linux_dirent64
 	list = map[string]bool{}
 	buf := make([]byte, 32<<10)
@@ -104,17 +109,47 @@ func shortList(dir string) (list map[string]bool, ok bool) {
 	return nil, false
 }
 
-// foldsCase reports whether a directory finds a name that is not in it as it is
-// spelled: then a list does not tell what there is.
+// listsAll reports whether a directory is in a file system that lists every name
+// it finds, and takes none for another.
+func listsAll(dir int) bool {
+	var in unix.Statfs_t
+	if unix.Fstatfs(dir, &in) != nil {
+		return false
+	}
+	switch uint32(in.Type) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC,
+		unix.OVERLAYFS_SUPER_MAGIC:
+	default:
+		return false
+	}
+	const casefold = 0x4000_0000 // FS_CASEFOLD_FL
+	flags, err := unix.IoctlGetUint32(dir, unix.FS_IOC_GETFLAGS)
+	return (err == nil || err == unix.ENOTTY || err == unix.EOPNOTSUPP) && flags&casefold == 0
+}
+
+// foldsCase reports whether a directory finds a name of it that is spelled with
+// other letters: a file system may do so as a whole.
 func foldsCase(dir int, list map[string]bool) bool {
+	other := func(name string) string {
+		return strings.Map(func(r rune) rune {
+			if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+				return r ^ 0x20
+			}
+			return r
+		}, name)
+	}
+	tries := 3 // one may be removed just now
 	for name := range list {
-		other := strings.ToUpper(name)
-		if other == name {
-			other = strings.ToLower(name)
+		swapped := other(name)
+		if swapped == name || list[swapped] {
+			continue
 		}
-		if !list[other] {
-			var st unix.Stat_t
-			return unix.Fstatat(dir, other, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
+		var st unix.Stat_t
+		if unix.Fstatat(dir, swapped, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			return true
+		}
+		if tries--; tries == 0 {
+			break
 		}
 	}
 	return false

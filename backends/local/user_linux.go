@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -31,10 +31,17 @@ type boxUser struct {
 // userOf decides who a box is: an ordinary user himself; for root never root,
 // but the owner of the work directory, else a user of the boxes' own.
 func (b *Backend) userOf(workDir string) (boxUser, error) {
-	uids := uidMap()
+	own := boxUser{uid: os.Getuid(), gid: os.Getgid()}
+	if os.Geteuid() != 0 {
+		return own, nil
+	}
+	uids, err := uidMap()
+	if err != nil {
+		return boxUser{}, fmt.Errorf("who root is here: %w", err)
+	}
 	other, ok := otherUser(uids)
-	if os.Geteuid() != 0 || !ok {
-		return boxUser{uid: os.Getuid(), gid: os.Getgid()}, nil
+	if !ok {
+		return own, nil
 	}
 	st, err := os.Stat(workDir)
 	if err != nil {
@@ -53,11 +60,24 @@ func (b *Backend) userOf(workDir string) (boxUser, error) {
 	return u, nil
 }
 
-// uidMap is that of this process's user namespace, which does not change.
-var uidMap = sync.OnceValue(func() []byte {
-	uids, _ := os.ReadFile("/proc/self/uid_map")
-	return uids
-})
+// uidMap is that of this process's user namespace, which does not change once it
+// is written. Without it nobody could tell whether root here is root.
+func uidMap() ([]byte, error) {
+	if known := uids.Load(); known != nil {
+		return *known, nil
+	}
+	text, err := os.ReadFile("/proc/self/uid_map")
+	if err == nil && len(text) == 0 {
+		err = errors.New("/proc/self/uid_map is empty: this process has no user yet")
+	}
+	if err != nil {
+		return nil, err
+	}
+	uids.Store(&text)
+	return text, nil
+}
+
+var uids atomic.Pointer[[]byte]
 
 // otherUser is the boxes' own user where this process's user namespace has it,
 // else the last ordinary one it has. With none but root that root is somebody

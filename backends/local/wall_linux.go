@@ -123,7 +123,11 @@ func (b *box) wallEnforcement(p sandbox.Policy, resources sandbox.Clause, why *g
 	if abi < scopes {
 		return nil, fmt.Errorf("without namespaces Landlock ABI %d is needed, to keep signals and abstract sockets in; this kernel has %d: %w", scopes, abi, sandbox.ErrPolicy)
 	}
-	if sockets := reachableSockets(p); abi < 9 && len(sockets) > 0 && !b.backend.config.Contained {
+	sockets, err := reachableSockets(p)
+	if err != nil {
+		return nil, err
+	}
+	if abi < 9 && len(sockets) > 0 && !b.backend.config.Contained {
 		return nil, fmt.Errorf("without namespaces a script could connect to sockets of this machine (%s): %w", strings.Join(sockets, ", "), sandbox.ErrPolicy)
 	}
 	wall := fmt.Sprintf("Landlock ABI %d", abi)
@@ -165,8 +169,12 @@ func (b *box) wallEnforcement(p sandbox.Policy, resources sandbox.Clause, why *g
 }
 
 // reachableSockets are the sockets of this machine a script could connect to.
-func reachableSockets(p sandbox.Policy) (names []string) {
-	for _, name := range hostSockets() {
+func reachableSockets(p sandbox.Policy) (names []string, err error) {
+	listening, err := hostSockets()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range listening {
 		if slices.ContainsFunc(p.Write, func(root string) bool { return within(name, root) }) || strings.Contains(name, "/"+userDir()+"/") {
 			continue // its own, or another box's, which asks for a token
 		}
@@ -175,5 +183,5 @@ func reachableSockets(p sandbox.Policy) (names []string) {
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	return slices.Compact(names), nil
 }
