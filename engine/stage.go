@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 
 	"github.com/hermes-exec/hermes-exec/registry"
@@ -27,10 +28,15 @@ func newStage(ctx context.Context, box sandbox.Sandbox, run, module, code string
 	st := &stage{box: box, dir: path.Join(box.Info().ScratchDir, run)}
 	staged := []sandbox.StagedFile{{Name: "hermes_tools.py", Content: module}, {Name: "script.py", Content: code}}
 	if stager, ok := files.(sandbox.Stager); ok {
-		if err := stager.Stage(ctx, st.dir, staged); err != nil {
-			return nil, fmt.Errorf("stage: scratch directory %s: %w", st.dir, err)
+		err := stager.Stage(ctx, st.dir, staged)
+		if err == nil {
+			return st, nil
 		}
-		return st, nil
+		failed := fmt.Errorf("stage: scratch directory %s: %w", st.dir, err)
+		if errors.Is(err, fs.ErrExist) {
+			return nil, failed // it is not ours to remove
+		}
+		return nil, errors.Join(failed, st.remove(ctx))
 	}
 	if err := files.Mkdir(ctx, st.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("stage: scratch directory: %w", err)

@@ -91,6 +91,9 @@ func confineOne() int {
 		}
 		rights = unix.UnixRights(scratch)
 	}
+	if s.Error == "" && !g.c.More && g.leave() != nil {
+		return 1
+	}
 	if unix.Sendmsg(control, s.message(), rights, nil, unix.MSG_NOSIGNAL) != nil || s.Error != "" {
 		return 1
 	}
@@ -98,7 +101,7 @@ func confineOne() int {
 		unix.Close(scratch)
 	}
 	g.serveFirst()
-	if g.leave() != nil {
+	if g.c.More && g.leave() != nil {
 		return 1
 	}
 	return g.serve()

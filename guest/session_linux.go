@@ -67,8 +67,9 @@ type Session struct {
 	more    bool     // Mount was not called yet, and shall be
 	scratch *os.File // a directory of the box's private file system, or nil
 
-	mu      sync.Mutex // one order at a time
-	pending []*pending // those whose answers were not read, in order; under mu
+	reading chan struct{} // holds who reads answers
+	mu      sync.Mutex    // one order is sent at a time
+	pending []*pending    // those whose answers were not read, in order; under mu
 }
 
 // Spawn starts a guest with the identity and in the namespaces c asks for; it
@@ -88,7 +89,7 @@ func (s *Spawner) Spawn(program string, c Confinement) (*Session, error) {
 		unix.Close(fds[0])
 		return nil, err
 	}
-	box := &Session{conn: os.NewFile(uintptr(fds[0]), "session"), done: make(chan struct{})}
+	box := &Session{conn: os.NewFile(uintptr(fds[0]), "session"), done: make(chan struct{}), reading: make(chan struct{}, 1)}
 	if e := s.do(func() { box.proc, err = spawnSession(program, c, theirs) }); e != nil {
 		err = e
 	}
@@ -302,6 +303,9 @@ func (s *Session) Kill() { _ = s.proc.Kill() }
 // still runs in the box.
 func (s *Session) Close() error {
 	err := s.conn.Close()
+	if errors.Is(err, os.ErrClosed) { // it was, when the guest failed
+		err = nil
+	}
 	if s.scratch != nil {
 		s.scratch.Close()
 	}

@@ -1,6 +1,8 @@
 package guest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,18 +28,26 @@ func (s *Session) hand(order byte, theirs *os.File) error {
 }
 
 // ask sends an order and waits for its answer.
-func (s *Session) ask(order []byte, files ...*os.File) (a answer, err error) {
+func (s *Session) ask(ctx context.Context, order []byte, files ...*os.File) (a answer, err error) {
 	wait, err := s.begin(order, files...)
 	if err != nil {
 		return a, err
 	}
-	return wait()
+	return wait(ctx)
 }
 
-// begin sends an order; its answer is what wait, which is to be called, waits for.
-// A guest that does not answer is ended: nobody could tell what its next answer
-// is to.
-func (s *Session) begin(order []byte, files ...*os.File) (wait func() (answer, error), err error) {
+// pending is an order whose answer may not have been read. Its fields are under
+// the session's lock.
+type pending struct {
+	answer
+	err  error
+	done bool
+}
+
+// begin sends an order; wait waits for its answer. When its context is done before,
+// it returns the cause, and is to be called again by who lets go of what the answer
+// brings. A guest that does not answer is ended.
+func (s *Session) begin(order []byte, files ...*os.File) (wait func(context.Context) (answer, error), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.send(order, files...); err != nil {
@@ -45,31 +55,60 @@ func (s *Session) begin(order []byte, files ...*os.File) (wait func() (answer, e
 	}
 	own := &pending{}
 	s.pending = append(s.pending, own)
-	return func() (answer, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for !own.done { // those before it first: answers come in the order of what was asked
-			next := s.pending[0]
-			s.pending = s.pending[1:]
-			next.answer, next.err = s.next()
-			next.done = true
+	return func(ctx context.Context) (answer, error) {
+		if err := s.readUntil(ctx, own); err != nil {
+			return answer{}, err
 		}
 		return own.answer, own.err
 	}, nil
 }
 
-// pending is an order whose answer may not have been read.
-type pending struct {
-	answer
-	err  error
-	done bool
+// readUntil reads answers, which come in the order of what was asked, up to that
+// to own.
+func (s *Session) readUntil(ctx context.Context, own *pending) error {
+	select {
+	case s.reading <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-s.reading }()
+	for {
+		s.mu.Lock()
+		if own.done {
+			s.mu.Unlock()
+			return nil
+		}
+		first := s.pending[0]
+		s.mu.Unlock()
+		a, err := s.next(ctx)
+		if err == errGivenUp {
+			return context.Cause(ctx)
+		}
+		s.mu.Lock()
+		s.pending = s.pending[1:]
+		first.answer, first.err, first.done = a, err, true
+		s.mu.Unlock()
+	}
 }
 
-// next reads an answer; s.mu is held.
-func (s *Session) next() (a answer, err error) {
-	_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
+var errGivenUp = errors.New("given up")
+
+// next reads an answer. A guest that does not answer in time is ended: nobody could
+// tell what its next answer is to.
+func (s *Session) next(ctx context.Context) (a answer, err error) {
+	_ = s.conn.SetReadDeadline(time.Now().Add(greetWithin))
+	fired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = s.conn.SetReadDeadline(time.Unix(1, 0))
+		close(fired)
+	})
 	a.packet, a.fds, err = s.receiveAll()
-	_ = s.conn.SetDeadline(time.Time{})
+	if !stop() {
+		<-fired // the next deadline is another's
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
+		return a, errGivenUp
+	}
 	if err == nil && len(a.packet) == 0 {
 		err = io.EOF
 	}
@@ -119,7 +158,7 @@ func (s *Session) Mount(mounts []Mount, keep ...*os.File) error {
 	if len(message) > maxPacket {
 		return fmt.Errorf("guest: %d mounts are too many", len(mounts))
 	}
-	a, err := s.ask(message, keep...)
+	a, err := s.ask(context.Background(), message, keep...) // what became of them must be known
 	if err != nil {
 		return err
 	}
@@ -146,14 +185,15 @@ func (s *Session) Dial() (*os.File, error) {
 
 // Listen opens a socket in a new directory of the scratch directory that has
 // the given name. Its path inside is scratch/name/s. It does not wait: what it
-// returns does, and is to be called.
-func (s *Session) Listen(name string) (wait func() (net.Listener, error)) {
+// returns does, until its context is done; then it is to be called again, by who
+// closes the socket.
+func (s *Session) Listen(name string) (wait func(context.Context) (net.Listener, error)) {
 	answered, err := s.begin(append([]byte{orderListen}, name...))
-	return func() (net.Listener, error) {
+	return func(ctx context.Context) (net.Listener, error) {
 		if err != nil {
 			return nil, err
 		}
-		a, err := answered()
+		a, err := answered(ctx)
 		if err == nil {
 			err = a.carries(1, "socket in the box")
 		}

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"os"
 	"strconv"
 	"syscall"
@@ -54,7 +55,7 @@ func (g *inside) terminal() {
 
 // Terminal makes a terminal of the box's, as OpenTerminal makes one.
 func (s *Session) Terminal() (ours, theirs *os.File, err error) {
-	a, err := s.ask([]byte{orderTerminal})
+	a, err := s.ask(context.Background(), []byte{orderTerminal})
 	if err == nil {
 		err = a.carries(2, "terminal in the box")
 	}

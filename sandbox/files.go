@@ -64,7 +64,7 @@ type Files interface {
 type Stager interface {
 	// Stage makes a directory, with the permissions 0700, and regular files in it,
 	// 0600; fs.ErrExist if something of its name is there. After an error there is
-	// nothing of it.
+	// nothing of it; after that of ctx, soon.
 	Stage(ctx context.Context, dir string, files []StagedFile) error
 }
 

@@ -49,7 +49,7 @@ var _ sandbox.Sandbox = (*box)(nil)
 // confinement is what holds a confined box.
 type confinement interface {
 	command() (supervisor, error)
-	listen() (wait func() (net.Listener, *lockedDir, string, error)) // the directory is nil
+	listen() (wait func(context.Context) (net.Listener, string, error))
 	terminal(uid int) (ours, theirs *os.File, err error)
 	futureInputs(ctx context.Context, since time.Time) ([]sandbox.FutureInput, bool, error)
 	meter() meter // for a command that begins now; nil where nothing measures

@@ -45,9 +45,10 @@ type confined struct {
 	waiting  *waiting
 	mu       sync.Mutex
 	covering sync.Mutex
-	soon     sync.WaitGroup // what nobody waits for but close
-	closing  chan struct{}  // closed when close has begun
-	first    *os.File       // a connection to the file server nobody has taken yet
+	soon     sync.WaitGroup  // what nobody waits for but close
+	life     context.Context // done when close has begun
+	end      context.CancelFunc
+	first    *os.File // a connection to the file server nobody has taken yet
 	scratch  string
 	write    []string               // what the policy lets it write, but for private places
 	guarded  map[string]os.FileInfo // and what in there not, as it was when it was made read-only
@@ -104,7 +105,8 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 	if err != nil {
 		return err
 	}
-	in := &confined{closing: make(chan struct{}), scratch: scratchInside, write: p.Write, waiting: &b.backend.host.waiting}
+	in := &confined{scratch: scratchInside, write: p.Write, waiting: &b.backend.host.waiting}
+	in.life, in.end = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, in.close())
@@ -315,28 +317,35 @@ func (in *confined) terminal(uid int) (ours, theirs *os.File, err error) {
 }
 
 // listen implements confinement.
-func (in *confined) listen() (wait func() (net.Listener, *lockedDir, string, error)) {
+func (in *confined) listen() (wait func(context.Context) (net.Listener, string, error)) {
 	if !in.isCovered() { // a command comes next, and would have to wait for it
 		in.soon.Go(func() { _ = in.keepCovered() })
 	}
 	name := strings.ToLower(rand.Text()[:nameLength])
-	listening := in.session.Listen(name)
-	return func() (net.Listener, *lockedDir, string, error) {
-		l, err := listening()
-		if err != nil {
-			return nil, nil, "", err
-		}
-		dir := path.Join(in.scratch, name)
-		remove := func() {
+	dir, listening := path.Join(in.scratch, name), in.session.Listen(name)
+	remove := func() {
+		in.soon.Go(func() {
+			select {
+			case <-time.After(afterEnd): // when nobody waits for anything
+				_ = in.files.RemoveAll(in.life, dir)
+			case <-in.life.Done(): // with all of scratch
+			}
+		})
+	}
+	return func(ctx context.Context) (net.Listener, string, error) {
+		l, err := listening(ctx)
+		if err != nil && ctx.Err() != nil {
 			in.soon.Go(func() {
-				select {
-				case <-time.After(afterEnd): // when nobody waits for anything
-					_ = in.files.RemoveAll(context.Background(), dir)
-				case <-in.closing: // with all of scratch
+				if l, err := listening(in.life); err == nil {
+					l.Close()
+					remove()
 				}
 			})
 		}
-		return &inner{l, remove}, nil, path.Join(dir, socketName), nil
+		if err != nil {
+			return nil, "", err
+		}
+		return &inner{l, remove}, path.Join(dir, socketName), nil
 	}
 }
 
@@ -367,7 +376,7 @@ func (l *inner) Close() error {
 }
 
 func (in *confined) close() error {
-	close(in.closing)
+	in.end()
 	var errs []error
 	if in.files != nil {
 		errs = append(errs, in.files.Close())

@@ -385,7 +385,8 @@ func TestStoppedGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer box.Close(context.Background())
-	for _, pid := range guests(t) {
+	stopped := guests(t)
+	for _, pid := range stopped {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -401,10 +402,33 @@ func TestStoppedGuest(t *testing.T) {
 		if _, err := box.Files().Stat(ctx, dir); !errors.Is(err, why) {
 			t.Errorf("Stat: %v", err)
 		}
+		if _, _, err := box.Listen(ctx); !errors.Is(err, why) {
+			t.Errorf("Listen: %v", err)
+		}
 		if _, err := box.Start(ctx, sandbox.Cmd{Args: []string{"/bin/true"}}); !errors.Is(err, why) {
 			t.Errorf("Start: %v", err)
 		}
 		stop()
+	}
+	// It goes on where it was stopped: what was given up is not taken for what is
+	// asked now.
+	for _, pid := range stopped {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+	}
+	for range 3 {
+		l, socket, err := box.Listen(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		p, err := box.Start(t.Context(), sandbox.Cmd{Args: []string{"/bin/sh", "-c", "test -S " + socket + " && echo there"}, Stdout: &out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Wait(); err != nil || out.String() != "there\n" {
+			t.Errorf("%q, %v", out.String(), err)
+		}
+		l.Close()
 	}
 }
 

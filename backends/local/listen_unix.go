@@ -41,15 +41,23 @@ func (b *box) BeginListen(ctx context.Context) (wait func() (net.Listener, strin
 			b.using.Done()
 		}
 	}
-	listen := b.listen
+	var listening func(context.Context) (net.Listener, string, error)
 	if err == nil && b.inside != nil {
-		listen = b.inside.listen()
+		listening = b.inside.listen()
 	}
 	return func() (net.Listener, string, error) {
 		if err != nil {
 			return nil, "", fmt.Errorf("local: listen: %w", err)
 		}
-		inner, dir, path, err := listen()
+		var inner net.Listener
+		var dir *lockedDir
+		var path string
+		var err error
+		if listening != nil {
+			inner, path, err = listening(ctx)
+		} else {
+			inner, dir, path, err = b.listen()
+		}
 		if err != nil {
 			b.using.Done()
 			return nil, "", fmt.Errorf("local: listen: %w", err)

@@ -36,6 +36,9 @@ func (b *Backend) userOf(workDir string) (boxUser, error) {
 		return own, nil
 	}
 	uids, err := uidMap()
+	if err == nil && !mapped(uids, own.uid) {
+		err = fmt.Errorf("/proc/self/uid_map does not have user %d", own.uid)
+	}
 	if err != nil {
 		return boxUser{}, fmt.Errorf("who root is here: %w", err)
 	}

@@ -89,10 +89,12 @@ func (c *Client) retire(k *conn) {
 	}
 }
 
-// acquire returns a connection that is nobody else's until release.
-func (c *Client) acquire(ctx context.Context) (*conn, error) {
+// acquire returns a connection that is nobody else's until release. alone asks for
+// one without files that were begun there, which can be shut when the context is
+// done: the server then undoes what it did; there may be none.
+func (c *Client) acquire(ctx context.Context, alone bool) (*conn, error) {
 	for {
-		k, busy, err := c.free()
+		k, busy, err := c.free(alone)
 		if k != nil || err != nil {
 			return k, err
 		}
@@ -121,19 +123,23 @@ func (c *Client) acquire(ctx context.Context) (*conn, error) {
 }
 
 // free returns a connection that nobody uses, or else all four.
-func (c *Client) free() (*conn, [maxConns]*conn, error) {
+func (c *Client) free(alone bool) (*conn, [maxConns]*conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, c.conns, sandbox.ErrClosed
 	}
 	for _, k := range c.conns {
-		if k != nil {
-			select {
-			case k.sem <- struct{}{}:
+		if k == nil {
+			continue
+		}
+		select {
+		case k.sem <- struct{}{}:
+			if !alone || k.handles == 0 {
 				return k, c.conns, nil
-			default:
 			}
+			<-k.sem
+		default:
 		}
 	}
 	for i, k := range c.conns {
@@ -144,7 +150,7 @@ func (c *Client) free() (*conn, [maxConns]*conn, error) {
 			return k, c.conns, nil
 		}
 	}
-	return nil, c.conns, nil
+	return nil, c.conns, nil // with files or without
 }
 
 // reacquire returns the connection k itself, for a file created there.
@@ -218,7 +224,7 @@ func (k *conn) next(ctx context.Context) (kind byte, b body, fd int, refused, er
 // the descriptor.
 func (c *Client) call(ctx context.Context, op string, r *request, take func(k *conn, kind byte, b *body, fd int) error) error {
 	for tries := 0; ; tries++ {
-		k, err := c.acquire(ctx)
+		k, err := c.acquire(ctx, r.op == opStage || r.op == opMake)
 		if err != nil {
 			return &fs.PathError{Op: op, Path: r.name, Err: err}
 		}

@@ -131,6 +131,9 @@ func (s *server) answer(r *request) error {
 		s.out = newReply(s.out, replyError, r.seq).error(err)
 	}
 	broken = s.send(fd)
+	if broken != nil && err == nil {
+		s.undo(r)
+	}
 	if fd >= 0 && r.op != opCreate {
 		unix.Close(fd)
 	}

@@ -12,7 +12,7 @@ import (
 
 // maxStaged is how much content a request to stage carries; of what has more,
 // each file is a request, and written through its descriptor.
-const maxStaged = 96 << 10
+const maxStaged = 48 << 10
 
 // Stage implements sandbox.Stager.
 func (c *Client) Stage(ctx context.Context, dir string, files []sandbox.StagedFile) error {
@@ -58,7 +58,7 @@ func stage(ctx context.Context, all sandbox.Files, dir string, files []sandbox.S
 		name := path.Join(dir, f.Name)
 		file, err := create(name, 0o600, with)
 		if err != nil && with != 0 {
-			return err // there is nothing, or nothing of ours
+			return err // there is nothing, or nothing of ours; a server that is given up undoes what it did
 		}
 		with = 0
 		if err == nil {
@@ -71,5 +71,21 @@ func stage(ctx context.Context, all sandbox.Files, dir string, files []sandbox.S
 			return errors.Join(err, all.RemoveAll(context.WithoutCancel(ctx), dir))
 		}
 	}
+	if ctx.Err() != nil { // nobody knows of them
+		return errors.Join(pathError("stage", dir, context.Cause(ctx)), all.RemoveAll(context.WithoutCancel(ctx), dir))
+	}
 	return nil
+}
+
+// undo takes back what a client that has gone will not know of.
+func (s *server) undo(r *request) {
+	ctx := context.Background()
+	switch {
+	case r.op == opStage:
+		_ = s.files.RemoveAll(ctx, r.name)
+	case r.op == opMake && r.dir != 0:
+		_ = s.files.RemoveAll(ctx, path.Dir(r.name))
+	case r.op == opMake:
+		_ = s.files.Remove(ctx, r.name)
+	}
 }
