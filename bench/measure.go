@@ -25,7 +25,7 @@ import (
 
 // Options of a measurement.
 type Options struct {
-	Rounds int    // of the process-starting rows, the others in proportion; 0 means 40
+	Rounds int    // of the rows that start processes, three times as many of those of sessions, the others in proportion; 0 means 40
 	Binary string // hermes-exec, for the CLI's own start and as guest; "" leaves the rows out
 
 	DockerHost, DockerImage string // of the rows about docker; "" leaves them out
