@@ -21,6 +21,9 @@ func TestPresent(t *testing.T) {
 		}
 		want = append(want, name)
 		if i%2 == 1 {
+			if os.Getuid() != 0 { // it is closed: who knows
+				want = append(want, filepath.Join(name, "x"))
+			}
 			below := filepath.Join(dir, "directory", fmt.Sprint(i))
 			if err := os.MkdirAll(below, 0o700); err != nil {
 				t.Fatal(err)
