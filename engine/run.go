@@ -194,7 +194,7 @@ func (s *Session) prepare(ctx context.Context, script Script, run string, r *Res
 		}
 		p.describe(r)
 		news = append(news, p.tell()...)
-		listening := s.listen(ctx, p.box)
+		listening := listen(ctx, p.box)
 		var stageErr error
 		stage := func() { st, stageErr = newStage(ctx, p.box, run, p.module(), script.Code) }
 		var staged sync.WaitGroup
@@ -236,7 +236,7 @@ type socket struct {
 }
 
 // listen begins to have a socket made, which the function it returns waits for.
-func (s *Session) listen(ctx context.Context, box sandbox.Sandbox) (wait func() socket) {
+func listen(ctx context.Context, box sandbox.Sandbox) (wait func() socket) {
 	made := func(l net.Listener, path string, err error) socket {
 		switch {
 		case errors.Is(err, sandbox.ErrUnsupported):
@@ -249,9 +249,6 @@ func (s *Session) listen(ctx context.Context, box sandbox.Sandbox) (wait func() 
 	if begin, ok := box.(sandbox.Listening); ok {
 		listening := begin.BeginListen(ctx)
 		return func() socket { return made(listening()) }
-	}
-	if !s.elsewhere {
-		return func() socket { return made(box.Listen(ctx)) }
 	}
 	listening := make(chan socket, 1)
 	go func() { listening <- made(box.Listen(ctx)) }()

@@ -1,7 +1,7 @@
 package guest
 
-// How what a guest is to make of itself is written: it reads it with everything
-// else waiting, and packages that look at types take longer than the mounts.
+// How what a guest is to make of itself is written: in the frames of commands, as
+// a session waits while it is read.
 
 // What a Confinement is, by bits.
 const (

@@ -133,7 +133,7 @@ func reap(l *launch) {
 		next = fd + 1
 	}
 	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, uintptr(next), 1<<32-1, 0, 0, 0, 0)
-	if l.nested { // while there is time: the kernel takes longer to compile the filter than to fork
+	if l.nested { // while there is time, which the kernel takes to compile the filter
 		wall(l)
 	}
 	for {

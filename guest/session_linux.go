@@ -64,7 +64,7 @@ type Session struct {
 	done  chan struct{} // closed when the guest has ended
 
 	founded bool     // Found was called
-	more    bool     // Mount was not called yet, and shall be
+	more    bool     // Mount was not called yet, and shall be; under mu
 	scratch *os.File // a directory of the box's private file system, or nil
 
 	reading chan struct{} // holds who reads answers

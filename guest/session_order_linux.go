@@ -150,10 +150,13 @@ func closeAll(fds []int) {
 // nothing of this machine's. Commands that run already do not see them. The
 // guest keeps the descriptors open as long as it lives.
 func (s *Session) Mount(mounts []Mount, keep ...*os.File) error {
-	if len(mounts)+len(keep) == 0 && !s.more {
+	s.mu.Lock()
+	more := s.more
+	s.more = false
+	s.mu.Unlock()
+	if len(mounts)+len(keep) == 0 && !more {
 		return nil
 	}
-	s.more = false
 	message := frame{orderMount}.mounts(mounts)
 	if len(message) > maxPacket {
 		return fmt.Errorf("guest: %d mounts are too many", len(mounts))

@@ -141,14 +141,7 @@ type Command struct {
 }
 
 func (c Command) frame() ([]byte, error) {
-	flags := uint64(0)
-	if c.Keep {
-		flags |= flagKeep
-	}
-	if c.Terminal {
-		flags |= flagTerminal
-	}
-	f := newFrame(kindCommand).number(flags).text(c.Dir).list(c.Args).list(c.Env)
+	f := newFrame(kindCommand).number(flag(c.Keep, flagKeep) | flag(c.Terminal, flagTerminal)).text(c.Dir).list(c.Args).list(c.Env)
 	if len(f)-headerSize > maxCommand {
 		return nil, errTooBig
 	}

@@ -1,35 +1,19 @@
 package local_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/hermes-exec/hermes-exec/backends/local"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
 // TestReaperAhead: when a command has ended, the guest forks for the next one
 // while nothing is asked of it, every time.
 func TestReaperAhead(t *testing.T) {
-	dir := t.TempDir()
-	if os.Getuid() == 0 {
-		if err := os.Chown(dir, 12345, 12345); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p := sandbox.Policy{
-		Name: "ahead", Read: []string{"/"}, Write: []string{dir}, Network: sandbox.NetworkHost,
-		BestEffort: []sandbox.ClauseName{sandbox.ClauseResources},
-	}
-	box, err := backend(t, local.Config{}).Create(t.Context(), sandbox.Spec{WorkDir: dir, Policy: p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer box.Close(context.Background())
+	box, _ := confinedBox(t)
 	if box.Info().Rung != sandbox.RungNamespaces {
 		t.Skip("without namespaces nothing is forked ahead")
 	}

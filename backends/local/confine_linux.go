@@ -334,7 +334,7 @@ func (in *confined) listen() (wait func(context.Context) (net.Listener, string, 
 	}
 	return func(ctx context.Context) (net.Listener, string, error) {
 		l, err := listening(ctx)
-		if err != nil && ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) { // it comes nevertheless
 			in.soon.Go(func() {
 				if l, err := listening(in.life); err == nil {
 					l.Close()

@@ -370,21 +370,7 @@ func TestSpareKilled(t *testing.T) {
 // TestStoppedGuest: who waits for a box that is stopped waits no longer than he
 // wants to.
 func TestStoppedGuest(t *testing.T) {
-	dir := t.TempDir()
-	if os.Getuid() == 0 {
-		if err := os.Chown(dir, 12345, 12345); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p := sandbox.Policy{
-		Name: "stopped", Read: []string{"/"}, Write: []string{dir}, Network: sandbox.NetworkHost,
-		BestEffort: []sandbox.ClauseName{sandbox.ClauseResources},
-	}
-	box, err := backend(t, local.Config{}).Create(t.Context(), sandbox.Spec{WorkDir: dir, Policy: p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer box.Close(context.Background())
+	box, dir := confinedBox(t)
 	stopped := guests(t)
 	for _, pid := range stopped {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -430,6 +416,26 @@ func TestStoppedGuest(t *testing.T) {
 		}
 		l.Close()
 	}
+}
+
+// confinedBox opens a box that may write its work directory.
+func confinedBox(t *testing.T) (box sandbox.Sandbox, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if os.Getuid() == 0 {
+		if err := os.Chown(dir, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box, err := backend(t, local.Config{}).Create(t.Context(), sandbox.Spec{WorkDir: dir, Policy: sandbox.Policy{
+		Name: "confined", Read: []string{"/"}, Write: []string{dir}, Network: sandbox.NetworkHost,
+		BestEffort: []sandbox.ClauseName{sandbox.ClauseResources},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { box.Close(context.Background()) })
+	return box, dir
 }
 
 // guests returns the guests that are children of this process.

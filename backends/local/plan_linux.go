@@ -227,7 +227,7 @@ func (pl *plan) guards(deny []string) (mounts []guest.Mount, err error) {
 			continue
 		}
 		st, err := os.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		if isMissing(err) {
 			return nil, fmt.Errorf("%s: what must not be made there was not reserved: %w", name, sandbox.ErrPolicy)
 		}
 		if err != nil {

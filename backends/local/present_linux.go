@@ -38,8 +38,7 @@ func present(names []string) (found []string) {
 	return found
 }
 
-// crowd is what crowded said last: the same policy denies the same, and to group
-// what it does takes as long as to look.
+// crowd is what crowded said last: the same policy denies the same.
 var crowd struct {
 	sync.Mutex
 	names, dirs []string

@@ -27,7 +27,7 @@ type names struct {
 	files, dirs map[string]string
 }
 
-// usualNames are made once, as it takes longer than the scan of a small tree.
+// usualNames are the tables every scan uses; nobody changes them.
 var usualNames = sync.OnceValue(newNames)
 
 func newNames() *names {
