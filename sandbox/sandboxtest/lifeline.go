@@ -45,6 +45,8 @@ func (b *bench) socket(box sandbox.Sandbox) *socket {
 type lifeline struct {
 	b    *bench
 	conn net.Conn
+	// stops: the process stops itself and will not answer.
+	stops bool
 }
 
 // accept waits for a process to connect.
@@ -70,7 +72,7 @@ func (s *socket) accept() *lifeline {
 		if _, err := io.ReadFull(r.conn, hello); err != nil {
 			s.b.Fatalf("a life line's first byte: %v", err)
 		}
-		return &lifeline{s.b, r.conn}
+		return &lifeline{s.b, r.conn, hello[0] == '-'}
 	case <-time.After(Bound):
 		s.l.Close()
 		s.b.Fatalf("no process has connected within %v", Bound)

@@ -3,14 +3,16 @@
 A life line is a connection to the socket SOCK. Whoever holds one answers each
 byte with the same byte, so the other side can tell a process that lives (it
 answers), one that is stopped (it does not) and one that is dead (end of file).
+The first byte says whether the process will stop itself: lines made one after
+the other may arrive in any order.
 """
 import json, os, signal, socket, sys, time
 
 
-def connect(path):
+def connect(path, hello=b"+"):
     line = socket.socket(socket.AF_UNIX)
     line.connect(path)
-    line.sendall(b"+")
+    line.sendall(hello)
     return line
 
 
@@ -50,7 +52,7 @@ def descend(how, path):
             null = os.open("/dev/null", os.O_RDWR)
             for fd in (0, 1, 2):
                 os.dup2(null, fd)
-        line = connect(path)
+        line = connect(path, b"-" if "stop" in how else b"+")
         os.write(tell, b"+")
         os.close(tell)
         if "stop" in how:
