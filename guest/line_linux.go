@@ -23,10 +23,11 @@ type line struct {
 
 func newLine(conn *os.File) line { return line{conn: conn, in: bufio.NewReaderSize(conn, 512)} }
 
-// start sends the command and waits until it runs. The error is a *StartError
+// start sends the command and waits until it runs; announce is what makes somebody
+// read it, if nobody does already. The error is a *StartError
 // when it could not be run, the cause of ctx when that was done, else about the
 // wire: io.EOF, ECONNRESET, EPIPE and a deadline mean that it was not run.
-func (s *line) start(ctx context.Context, cmd Command, files commandFiles) (pid int, err error) {
+func (s *line) start(ctx context.Context, cmd Command, files commandFiles, announce func() error) (pid int, err error) {
 	message, err := cmd.frame()
 	if err != nil {
 		return 0, err
@@ -50,7 +51,7 @@ func (s *line) start(ctx context.Context, cmd Command, files commandFiles) (pid 
 			err = s.conn.SetDeadline(time.Time{})
 		}
 	}()
-	if err := s.sendCommand(message, files); err != nil {
+	if err := s.sendCommand(message, files, announce); err != nil {
 		return 0, err
 	}
 	kind, p, err := s.receive()
@@ -80,29 +81,45 @@ func (s *line) start(ctx context.Context, cmd Command, files commandFiles) (pid 
 	return int(n), nil
 }
 
-func (s *line) sendCommand(message []byte, files [3]*os.File) error {
+// sendCommand sends as much as the socket takes before it is announced, so that
+// who reads it need not wait for it, and the rest after.
+func (s *line) sendCommand(message []byte, files [3]*os.File, announce func() error) error {
+	sent, err := s.sendFirst(message, files, announce == nil)
+	if announce != nil && (err == nil || err == unix.EAGAIN) {
+		if err := announce(); err != nil {
+			return err
+		}
+	}
+	if err == unix.EAGAIN {
+		sent, err = s.sendFirst(message, files, true)
+	}
+	if err == nil && sent < len(message) {
+		_, err = s.conn.Write(message[sent:])
+	}
+	return err
+}
+
+// sendFirst sends the beginning of a message, and the files with it. Without wait
+// its error may be EAGAIN.
+func (s *line) sendFirst(message []byte, files [3]*os.File, wait bool) (sent int, err error) {
 	raw, err := s.conn.SyscallConn()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	rights := unix.UnixRights(int(files[0].Fd()), int(files[1].Fd()), int(files[2].Fd()))
-	sent := 0
 	var sendErr error
 	err = raw.Write(func(fd uintptr) bool {
 		for {
 			sent, sendErr = unix.SendmsgN(int(fd), message, rights, nil, unix.MSG_NOSIGNAL)
 			if sendErr != unix.EINTR {
-				return sendErr != unix.EAGAIN
+				return !wait || sendErr != unix.EAGAIN
 			}
 		}
 	})
 	if err == nil {
 		err = sendErr
 	}
-	if err == nil && sent < len(message) {
-		_, err = s.conn.Write(message[sent:])
-	}
-	return err
+	return sent, err
 }
 
 func (s *line) receive() (byte, *payload, error) {

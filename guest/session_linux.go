@@ -139,6 +139,7 @@ func (s *Session) BeginConfine(c Confinement, descriptors []*os.File) (err error
 	if len(message) > maxPacket || len(descriptors) > maxRights {
 		return fmt.Errorf("guest: a confinement of %d bytes and %d descriptors is too large", len(message), len(descriptors))
 	}
+	_ = s.conn.SetDeadline(time.Now().Add(greetWithin)) // of what is sent, too, until Confined has returned
 	if err := s.send(message, descriptors...); err != nil {
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
@@ -199,6 +200,9 @@ func (s *Session) greet(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })
 	_ = s.conn.SetDeadline(time.Now().Add(greetWithin))
 	answer, scratch, err := s.receive()
+	if errors.Is(err, unix.ECONNRESET) { // it has ended with an order unread; what it said before comes after
+		answer, scratch, err = s.receive()
+	}
 	s.scratch = scratch
 	if !stop() {
 		return context.Cause(ctx)
@@ -323,6 +327,7 @@ func (s *Session) Close() error {
 type Remote struct {
 	line
 	session *Session
+	theirs  *os.File // the guest's end, until it has it
 }
 
 // Start runs the command with the three files as its standard streams. The
@@ -334,7 +339,7 @@ func (r *Remote) Start(ctx context.Context, cmd Command, files commandFiles) (pi
 			_, _ = r.Close()
 		}
 	}()
-	pid, err = r.start(ctx, cmd, files)
+	pid, err = r.start(ctx, cmd, files, func() error { return r.session.hand(orderCommand, r.theirs) })
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", ErrGone, err)
 	}
@@ -370,4 +375,7 @@ func (r *Remote) Signal(sig syscall.Signal) error {
 func (r *Remote) Kill() { r.session.Kill() }
 
 // Close lets go of the command; one that still runs is killed.
-func (r *Remote) Close() (*os.ProcessState, error) { return nil, r.conn.Close() }
+func (r *Remote) Close() (*os.ProcessState, error) {
+	_ = r.theirs.Close() // unless that is done
+	return nil, r.conn.Close()
+}

@@ -3,14 +3,16 @@ package guest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
+	"time"
 )
 
-func confined(t testing.TB, change func(*Confinement)) *Session {
-	t.Helper()
-	var s Spawner
+// usual is a box of this user's, or of an ordinary one's if that is root.
+func usual() Confinement {
 	c := Confinement{
 		UID: os.Getuid(), GID: os.Getgid(), Namespaces: true, Base: true,
 		Scratch: "/run/hermes-exec", Read: []string{"/"}, PIDs: 512,
@@ -18,6 +20,13 @@ func confined(t testing.TB, change func(*Confinement)) *Session {
 	if c.UID == 0 {
 		c.UID, c.GID, c.Mapped = 12345, 12345, true
 	}
+	return c
+}
+
+func confined(t testing.TB, change func(*Confinement)) *Session {
+	t.Helper()
+	var s Spawner
+	c := usual()
 	if change != nil {
 		change(&c)
 	}
@@ -67,18 +76,40 @@ func TestConfinedLook(t *testing.T) {
 	t.Logf("%s\n%+v", text, e)
 }
 
+// TestRefusedWhileMoreIsAsked: a guest that could not confine itself ends with the
+// next order unread. What it said of the reason arrives all the same.
+func TestRefusedWhileMoreIsAsked(t *testing.T) {
+	var s Spawner
+	defer s.Close()
+	none := filepath.Join(t.TempDir(), "none")
+	c := usual()
+	c.More, c.Mounts = true, []Mount{{Kind: MountBind, Source: none, Target: "/mnt"}}
+	for range 5 {
+		box, err := s.Spawn("", c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = box.BeginConfine(c, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = box.BeginMount([]Mount{{Kind: MountHide, Target: "/boot"}})
+		select {
+		case <-box.Done():
+		case <-time.After(time.Minute):
+			t.Fatal("it is not refused")
+		}
+		var refused *SetupError
+		if err = box.Confined(context.Background()); !errors.As(err, &refused) || refused.Stage != "open "+none {
+			t.Fatalf("%v", err)
+		}
+	}
+}
+
 func BenchmarkConfine(b *testing.B) {
 	var s Spawner
 	defer s.Close()
 	for b.Loop() {
-		c := Confinement{
-			UID: os.Getuid(), GID: os.Getgid(), Namespaces: true, Base: true,
-			Scratch: "/run/hermes-exec", Read: []string{"/"}, PIDs: 512,
-		}
-		if c.UID == 0 {
-			c.UID, c.GID, c.Mapped = 12345, 12345, true
-		}
-		start(b, &s, c).Close()
+		start(b, &s, usual()).Close()
 	}
 }
 

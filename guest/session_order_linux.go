@@ -150,27 +150,44 @@ func closeAll(fds []int) {
 // nothing of this machine's. Commands that run already do not see them. The
 // guest keeps the descriptors open as long as it lives.
 func (s *Session) Mount(mounts []Mount, keep ...*os.File) error {
+	made, err := s.BeginMount(mounts, keep...)
+	if err != nil {
+		return err
+	}
+	return made()
+}
+
+// BeginMount is the first half of Mount, which does not wait; what it returns
+// does, and is to be called. The first mounts may be asked for between BeginConfine
+// and Confined: the guest then makes them without waiting for anything.
+func (s *Session) BeginMount(mounts []Mount, keep ...*os.File) (made func() error, err error) {
 	s.mu.Lock()
 	more := s.more
 	s.more = false
 	s.mu.Unlock()
 	if len(mounts)+len(keep) == 0 && !more {
-		return nil
+		return func() error { return nil }, nil
 	}
 	message := frame{orderMount}.mounts(mounts)
 	if len(message) > maxPacket {
-		return fmt.Errorf("guest: %d mounts are too many", len(mounts))
+		return nil, fmt.Errorf("guest: %d mounts are too many", len(mounts))
 	}
-	a, err := s.ask(context.Background(), message, keep...) // what became of them must be known
+	answered, err := s.begin(message, keep...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	closeAll(a.fds)
-	said, err := parseSetup(a.packet)
-	if err != nil {
-		return fmt.Errorf("guest: what it said: %w", err)
-	}
-	return setupError(said)
+	return func() error {
+		a, err := answered(context.Background()) // what became of them must be known
+		if err != nil {
+			return err
+		}
+		closeAll(a.fds)
+		said, err := parseSetup(a.packet)
+		if err != nil {
+			return fmt.Errorf("guest: what it said: %w", err)
+		}
+		return setupError(said)
+	}, nil
 }
 
 // Dial opens a connection to the box's file server, for a files.Client.
@@ -221,9 +238,5 @@ func (s *Session) Command() (*Remote, error) {
 		return nil, err
 	}
 	ours := os.NewFile(uintptr(fds[0]), "command")
-	if err := s.hand(orderCommand, os.NewFile(uintptr(fds[1]), "guest")); err != nil {
-		ours.Close()
-		return nil, err
-	}
-	return &Remote{line: newLine(ours), session: s}, nil
+	return &Remote{line: newLine(ours), session: s, theirs: os.NewFile(uintptr(fds[1]), "guest")}, nil
 }

@@ -83,7 +83,7 @@ func (s *Supervisor) Start(ctx context.Context, cmd Command, files commandFiles)
 		}
 	}()
 	defer s.wake()()
-	pid, err = s.start(ctx, cmd, files)
+	pid, err = s.start(ctx, cmd, files, nil)
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) {
 		return 0, s.notRun(err)
 	}

@@ -120,10 +120,7 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 	return nil
 }
 
-// view starts the guest and has it make the box's view. While the guest is at it,
-// this goroutine looks for what is to be covered, which nothing runs before. It
-// asks no other one for help: on a small machine that takes the guest's place on
-// a processor, and is waited for as long.
+// view starts the guest and tells it what the box shall see.
 func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user boxUser) (err error) {
 	p := spec.Policy
 	who := guest.Confinement{
@@ -168,31 +165,47 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 	}
 	pass = append(pass, pl.trees...)
 	pl.c.Trees = len(pl.trees)
-	err = in.session.BeginConfine(pl.c, pass)
-	covers, coverErr := pl.covers(denied(p), deny)
-	if coverErr == nil {
-		// As it is before: who replaces something meanwhile is noticed.
-		in.guarded, in.cover = identify(deny), newCover(pl, covers, deny)
-	}
-	if err == nil {
-		err = in.session.Confined(ctx)
-	}
-	if waited && errors.Is(err, guest.ErrGone) { // somebody has ended it while it waited
-		if in.session, err = host.spawner.Spawn(program, who); err == nil {
-			err = in.session.Confine(ctx, pl.c, pass)
+	cover := sync.OnceValues(func() ([]guest.Mount, error) {
+		covers, err := pl.covers(denied(p), deny)
+		if err == nil {
+			// As it is before: who replaces something meanwhile is noticed.
+			in.guarded, in.cover = identify(deny), newCover(pl, covers, deny)
 		}
-	}
-	if err == nil {
-		err = coverErr
+		return covers, err
+	})
+	covered, err := in.build(ctx, pl.c, pass, cover)
+	if waited && errors.Is(err, guest.ErrGone) { // somebody has ended it while it waited
+		_ = in.session.Close()
+		if in.session, err = host.spawner.Spawn(program, who); err == nil {
+			covered, err = in.build(ctx, pl.c, pass, cover)
+		}
 	}
 	if err != nil {
 		return err
 	}
-	var locks []*os.File // a reservation outlasts a killed engine as long as its box
-	for _, h := range in.holds {
-		locks = append(locks, h.Lock())
+	return covered()
+}
+
+// build has the guest make the box's view. While the guest is at it, this
+// goroutine looks for what is to be covered, which nothing runs before. It
+// asks no other one for help: on a small machine that takes the guest's place on
+// a processor, and is waited for as long. covered waits until that is covered.
+func (in *confined) build(ctx context.Context, c guest.Confinement, pass []*os.File, cover func() ([]guest.Mount, error)) (covered func() error, err error) {
+	if err := in.session.BeginConfine(c, pass); err != nil {
+		return nil, err
 	}
-	return in.session.Mount(covers, locks...)
+	covers, coverErr := cover()
+	if coverErr == nil {
+		var locks []*os.File // a reservation outlasts a killed engine as long as its box
+		for _, h := range in.holds {
+			locks = append(locks, h.Lock())
+		}
+		covered, coverErr = in.session.BeginMount(covers, locks...)
+	}
+	if coverErr != nil {
+		covered = func() error { return coverErr }
+	}
+	return covered, in.session.Confined(ctx) // which knows why the mounts could not be asked for
 }
 
 // What a box has that sets no bounds of its own.
