@@ -154,7 +154,8 @@ func (g *inside) warmUp() {
 	g.serving = make(chan int)
 	go func() {
 		runtime.LockOSThread()
-		if keepCapability(-1) != nil {
+		filter, err := g.server()
+		if err != nil || keepCapability(-1) != nil || seccomp.Install(filter) != nil { // which compiles it
 			os.Exit(1)
 		}
 		if fd := <-g.serving; fd >= 0 {
@@ -368,16 +369,18 @@ func (g *inside) serveFiles(fd int) {
 		unix.Close(fd)
 		return
 	}
+	if filter, err := g.server(); err != nil || seccomp.Install(filter) != nil {
+		unix.Close(fd)
+		return
+	}
 	g.filesOn(fd)
 }
 
-// filesOn serves on this thread, which has no capabilities any more.
+// filesOn serves on this thread, which has no capabilities any more and is under
+// the filter.
 func (g *inside) filesOn(fd int) {
 	defer unix.Close(fd)
 	if g.ruleset != nil && g.ruleset.Restrict() != nil {
-		return
-	}
-	if filter, err := g.server(); err != nil || seccomp.Install(filter) != nil {
 		return
 	}
 	_ = files.Serve(fd, files.New())
