@@ -2,7 +2,6 @@ package local
 
 import (
 	"encoding/binary"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,14 +17,15 @@ const manyNames = 24
 // most do not: where many are in one directory, and that is not large, it is read
 // once instead of asked for each, and each below what is not in it.
 func present(names []string) (found []string) {
-	lists := map[string]map[string]bool{}
-	for _, dir := range crowded(names) {
+	of := crowdsOf(names)
+	lists := make([]map[string]bool, len(of.dirs)) // nil for those that do not tell
+	for i, dir := range of.dirs {
 		if list, ok := shortList(dir); ok {
-			lists[dir] = list
+			lists[i] = list
 		}
 	}
-	for _, name := range names {
-		is, known := listed(lists, name)
+	for i, name := range names {
+		is, known := listed(lists, of.within[i])
 		if !known {
 			var st unix.Stat_t
 			err := unix.Lstat(name, &st)
@@ -38,37 +38,62 @@ func present(names []string) (found []string) {
 	return found
 }
 
-// crowd is what crowded said last: the same policy denies the same.
-var crowd struct {
-	sync.Mutex
-	names, dirs []string
+// crowds are the directories with many of some names in them.
+type crowds struct {
+	names  []string
+	dirs   []string
+	within [][]entry // by name: from the nearest to the outermost
 }
 
-// crowded are the directories with many of the names in them.
-func crowded(names []string) []string {
+// entry is what leads from one of the directories to a name.
+type entry struct {
+	dir  int
+	base string
+	last bool // it is the name
+}
+
+// crowd is what crowdsOf said last: the same policy denies the same.
+var crowd struct {
+	sync.Mutex
+	last *crowds
+}
+
+func crowdsOf(names []string) *crowds {
 	crowd.Lock()
 	defer crowd.Unlock()
-	if slices.Equal(crowd.names, names) {
-		return crowd.dirs
+	if crowd.last != nil && slices.Equal(crowd.last.names, names) {
+		return crowd.last
 	}
+	of := &crowds{names: slices.Clone(names), within: make([][]entry, len(names))}
 	count := map[string]int{}
 	for _, name := range names {
 		count[filepath.Dir(name)]++
 	}
-	maps.DeleteFunc(count, func(_ string, n int) bool { return n < manyNames })
-	crowd.names, crowd.dirs = slices.Clone(names), slices.Collect(maps.Keys(count))
-	return crowd.dirs
+	number := map[string]int{}
+	for dir, n := range count {
+		if n >= manyNames {
+			number[dir] = len(of.dirs)
+			of.dirs = append(of.dirs, dir)
+		}
+	}
+	for i, name := range names {
+		for at := name; len(at) > 1; at = filepath.Dir(at) {
+			if dir, ok := number[filepath.Dir(at)]; ok {
+				of.within[i] = append(of.within[i], entry{dir, filepath.Base(at), at == name})
+			}
+		}
+	}
+	crowd.last = of
+	return of
 }
 
 // listed tells whether a name exists, by the lists of the directories above it,
 // if they tell.
-func listed(lists map[string]map[string]bool, name string) (is, known bool) {
-	for at := name; len(at) > 1; {
-		dir, base := filepath.Dir(at), filepath.Base(at)
-		if list, ok := lists[dir]; ok && (at == name || !list[base]) {
-			return list[base], true
+func listed(lists []map[string]bool, way []entry) (is, known bool) {
+	for _, e := range way {
+		if list := lists[e.dir]; list != nil && (e.last || !list[e.base]) {
+			return list[e.base], true
 		}
-		at = dir
 	}
 	return false, false
 }
