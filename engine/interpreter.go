@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,74 +38,91 @@ type probed struct {
 	minor int
 }
 
-// interpreter chooses the Python of a run. What the user named explicitly is
+// choice chooses the Python of a run. What the user named explicitly is
 // used or refused, never replaced. Otherwise project mode tries VIRTUAL_ENV,
 // then CONDA_PREFIX, then each python3 on PATH; strict mode tries each python3
 // on PATH that no activated environment put there.
-//
-// In a box elsewhere the choice is made once a place: looking costs a journey.
-func (p *place) interpreter(ctx context.Context, named string) (interpreter, error) {
-	if !p.session.elsewhere || named != "" {
-		return p.choose(ctx, named)
+type choice struct {
+	p     *place
+	named string // or ""
+
+	asked []string // names that have been looked for already
+	told  sandbox.Found
+}
+
+// choice is of a run whose user has named an interpreter, or "".
+func (p *place) choice(named string) *choice {
+	if named == "" && p.session.mode == Strict && !p.session.elsewhere {
+		named = p.session.engine.cfg.Python
 	}
-	if found := p.chosen.Load(); found != nil {
-		return *found, nil
+	return &choice{p: p, named: named}
+}
+
+// first is what will be looked for first.
+func (c *choice) first() []string {
+	if c.named != "" {
+		return c.namesOf(c.named)
 	}
-	found, err := p.choose(ctx, named)
-	if err == nil {
-		p.chosen.Store(&found)
+	if all := c.environments(); len(all) > 0 {
+		return all[0].names
+	}
+	return c.onPath("python3")
+}
+
+// interpreter makes the choice. In a box elsewhere one without a name is made once
+// a place: looking costs a journey.
+func (c *choice) interpreter(ctx context.Context) (interpreter, error) {
+	once := c.p.session.elsewhere && c.named == ""
+	if once {
+		if found := c.p.chosen.Load(); found != nil {
+			return *found, nil
+		}
+	}
+	found, err := c.choose(ctx)
+	if err == nil && once {
+		c.p.chosen.Store(&found)
 	}
 	return found, err
 }
 
-func (p *place) choose(ctx context.Context, named string) (interpreter, error) {
-	if named == "" && p.session.mode == Strict && !p.session.elsewhere {
-		named = p.session.engine.cfg.Python
-	}
-	if named != "" {
-		found, err := p.lookInterpreter(ctx, named)
+func (c *choice) choose(ctx context.Context) (interpreter, error) {
+	if c.named != "" {
+		found, err := c.firstUsable(ctx, c.namesOf(c.named))
+		if errors.Is(err, fs.ErrNotExist) && !strings.Contains(c.named, "/") {
+			err = fmt.Errorf("%s is not on PATH", c.named)
+		}
 		if err != nil {
 			return interpreter{}, fmt.Errorf("%w: %w", ErrNoInterpreter, err)
 		}
 		return interpreter{path: found}, nil
 	}
-
 	var passed []string
-	environ := p.environ
-	venv, conda := getenv(environ, "VIRTUAL_ENV"), getenv(environ, "CONDA_PREFIX")
-	if p.session.mode == Project {
-		for _, env := range [][2]string{{"VIRTUAL_ENV", venv}, {"CONDA_PREFIX", conda}} {
-			if env[1] == "" {
-				continue
-			}
-			found, err := p.firstUsable(ctx, path.Join(env[1], "bin/python"), path.Join(env[1], "bin/python3"))
-			if err == nil {
-				return interpreter{path: found, warnings: passed}, nil
-			}
-			if p.lostWith(err) {
-				return interpreter{}, err
-			}
-			passed = append(passed, fmt.Sprintf("%s=%s has no usable Python: %v", env[0], env[1], err))
-		}
-	}
-	var names []string
-	for _, dir := range strings.Split(getenv(p.env, "PATH"), ":") {
-		if path.IsAbs(dir) && !(p.session.mode == Strict && p.activated(ctx, dir, venv, conda)) {
-			names = append(names, path.Join(dir, "python3"))
-		}
-	}
-	for len(names) > 0 {
-		found, i, err := p.firstFound(ctx, names)
+	for _, env := range c.environments() {
+		found, err := c.firstUsable(ctx, env.names)
 		if err == nil {
 			return interpreter{path: found, warnings: passed}, nil
 		}
-		if p.lostWith(err) {
+		if c.p.lostWith(err) {
 			return interpreter{}, err
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			passed = append(passed, err.Error())
+		passed = append(passed, fmt.Sprintf("%s has no usable Python: %v", env.variable, err))
+	}
+	for names := c.onPath("python3"); len(names) > 0; {
+		told := c.find(ctx, names)
+		at := told.Index
+		if at == len(names) || c.p.session.mode != Strict || !c.p.activated(ctx, path.Dir(names[at])) {
+			found, err := c.usable(ctx, names, told)
+			if err == nil {
+				return interpreter{path: found, warnings: passed}, nil
+			}
+			if c.p.lostWith(err) {
+				return interpreter{}, err
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				passed = append(passed, err.Error())
+			}
 		}
-		names = names[min(i+1, len(names)):]
+		names = names[min(at+1, len(names)):]
 	}
 	msg := "there is no python3 on PATH"
 	if len(passed) > 0 {
@@ -114,62 +132,89 @@ func (p *place) choose(ctx context.Context, named string) (interpreter, error) {
 		ErrNoInterpreter, msg, minMinor)
 }
 
-// lookInterpreter finds an interpreter the user named: a path, or a name to
-// look up on PATH.
-func (p *place) lookInterpreter(ctx context.Context, named string) (string, error) {
-	switch {
-	case path.IsAbs(named):
-		return p.firstUsable(ctx, named)
-	case strings.HasPrefix(named, "~/"):
-		return p.firstUsable(ctx, path.Join(p.info.Home, named[2:]))
-	case strings.Contains(named, "/"):
-		return p.firstUsable(ctx, path.Join(p.info.WorkDir, named))
+// environment is one the user activated.
+type environment struct {
+	variable string // NAME=VALUE
+	names    []string
+}
+
+// environments are what project mode tries before PATH.
+func (c *choice) environments() (all []environment) {
+	if c.p.session.mode != Project {
+		return nil
 	}
-	var names []string
-	for _, dir := range strings.Split(getenv(p.env, "PATH"), ":") {
-		if path.IsAbs(dir) {
-			names = append(names, path.Join(dir, named))
+	for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if root := getenv(c.p.environ, name); root != "" {
+			all = append(all, environment{name + "=" + root, []string{path.Join(root, "bin/python"), path.Join(root, "bin/python3")}})
 		}
 	}
-	found, err := p.firstUsable(ctx, names...)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s is not on PATH", named)
+	return all
+}
+
+// namesOf are the paths an interpreter the user named may have: a path is one, a
+// name is looked up on PATH.
+func (c *choice) namesOf(named string) []string {
+	switch {
+	case path.IsAbs(named):
+		return []string{named}
+	case strings.HasPrefix(named, "~/"):
+		return []string{path.Join(c.p.info.Home, named[2:])}
+	case strings.Contains(named, "/"):
+		return []string{path.Join(c.p.info.WorkDir, named)}
 	}
-	return found, err
+	return c.onPath(named)
+}
+
+func (c *choice) onPath(program string) (names []string) {
+	for _, dir := range strings.Split(getenv(c.p.env, "PATH"), ":") {
+		if path.IsAbs(dir) {
+			names = append(names, path.Join(dir, program))
+		}
+	}
+	return names
 }
 
 // firstUsable returns the first usable interpreter; a broken one before it
 // ends the search, as does the absence of all.
-func (p *place) firstUsable(ctx context.Context, names ...string) (string, error) {
+func (c *choice) firstUsable(ctx context.Context, names []string) (string, error) {
 	err := fs.ErrNotExist
 	for len(names) > 0 {
+		told := c.find(ctx, names)
 		var found string
-		var i int
-		if found, i, err = p.firstFound(ctx, names); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		if found, err = c.usable(ctx, names, told); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return found, err
 		}
-		names = names[min(i+1, len(names)):]
+		names = names[min(told.Index+1, len(names)):]
 	}
 	return "", err
 }
 
-// firstFound returns the interpreter behind the first of the names that is there,
-// and which that is.
-func (p *place) firstFound(ctx context.Context, names []string) (found string, i int, err error) {
-	i, real, info, err := sandbox.Find(ctx, p.box.Files(), names)
-	if err != nil {
-		return "", i, fmt.Errorf("%s: %w", names[min(i, len(names)-1)], err)
+// find is sandbox.Find.
+func (c *choice) find(ctx context.Context, names []string) (told sandbox.Found) {
+	if slices.Equal(names, c.asked) {
+		c.asked = nil
+		return c.told
 	}
-	found, err = p.checkInterpreter(ctx, names[i], real, info)
-	return found, i, err
+	told.Index, told.Real, told.Info, told.Err = sandbox.Find(ctx, c.p.box.Files(), names)
+	return told
+}
+
+// usable returns the interpreter of what was found of the names.
+func (c *choice) usable(ctx context.Context, names []string, told sandbox.Found) (string, error) {
+	if told.Err != nil {
+		return "", fmt.Errorf("%s: %w", names[min(told.Index, len(names)-1)], told.Err)
+	}
+	return c.p.checkInterpreter(ctx, names[told.Index], told.Real, told.Info)
 }
 
 // activated tells whether a PATH directory was put there by an environment the
 // user activated.
-func (p *place) activated(ctx context.Context, dir, venv, conda string) bool {
-	root := path.Dir(path.Clean(dir))
-	if root == path.Clean(venv) || root == path.Clean(conda) {
-		return true
+func (p *place) activated(ctx context.Context, dir string) bool {
+	root := path.Dir(dir)
+	for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if value := getenv(p.environ, name); value != "" && root == path.Clean(value) {
+			return true
+		}
 	}
 	_, err := p.box.Files().Stat(ctx, path.Join(root, "pyvenv.cfg"))
 	return err == nil

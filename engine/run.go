@@ -196,15 +196,16 @@ func (s *Session) prepare(ctx context.Context, script Script, run string, r *Res
 		news = append(news, p.tell()...)
 		listening := listen(ctx, p.box)
 		var stageErr error
-		stage := func() { st, stageErr = newStage(ctx, p.box, run, p.module(), script.Code) }
+		choice := p.choice(script.Interpreter)
+		stage := func() { st, stageErr = newStage(ctx, p.box, run, p.module(), script.Code, choice) }
 		var staged sync.WaitGroup
-		if s.elsewhere { // each answer is a round trip away; here to wake another thread takes longer
+		if _, one := p.box.Files().(sandbox.Stager); s.elsewhere && !one { // each answer is a round trip away
 			staged.Go(stage)
-		} else {
+		} else { // to wake another thread takes longer
 			stage()
 		}
 		var python interpreter
-		python, err = p.interpreter(ctx, script.Interpreter)
+		python, err = choice.interpreter(ctx)
 		r.Interpreter, r.Warnings = python.path, append(news, python.warnings...)
 		staged.Wait()
 		calls = listening()

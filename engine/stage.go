@@ -22,14 +22,17 @@ type stage struct {
 func (st *stage) script() string { return path.Join(st.dir, "script.py") }
 
 // newStage makes the directory, 0700, and writes both files. After an error
-// nothing is left.
-func newStage(ctx context.Context, box sandbox.Sandbox, run, module, code string) (*stage, error) {
+// nothing is left. Where it takes no step more, choice is told what is found of what
+// it looks for first.
+func newStage(ctx context.Context, box sandbox.Sandbox, run, module, code string, choice *choice) (*stage, error) {
 	files := box.Files()
 	st := &stage{box: box, dir: path.Join(box.Info().ScratchDir, run)}
 	staged := []sandbox.StagedFile{{Name: "hermes_tools.py", Content: module}, {Name: "script.py", Content: code}}
 	if stager, ok := files.(sandbox.Stager); ok {
-		err := stager.Stage(ctx, st.dir, staged)
+		first := choice.first()
+		found, err := stager.Stage(ctx, st.dir, staged, first)
 		if err == nil {
+			choice.asked, choice.told = first, found
 			return st, nil
 		}
 		failed := fmt.Errorf("stage: scratch directory %s: %w", st.dir, err)

@@ -64,8 +64,9 @@ type Files interface {
 type Stager interface {
 	// Stage makes a directory, with the permissions 0700, and regular files in it,
 	// 0600; fs.ErrExist if something of its name is there. After an error there is
-	// nothing of it; after that of ctx, soon.
-	Stage(ctx context.Context, dir string, files []StagedFile) error
+	// nothing of it; after that of ctx, soon. With look it then does what Find does
+	// with these names, in the same step: found tells what came of that.
+	Stage(ctx context.Context, dir string, files []StagedFile, look []string) (found Found, err error)
 }
 
 // StagedFile is one file for Stager.

@@ -11,6 +11,14 @@ type Finder interface {
 	Find(ctx context.Context, names []string) (i int, real string, info fs.FileInfo, err error)
 }
 
+// Found is what Find returns.
+type Found struct {
+	Index int
+	Real  string
+	Info  fs.FileInfo
+	Err   error
+}
+
 // Find looks for the first of several names that is there, or of which it cannot
 // be told: i is its index, real what Resolve returns for it, info what Stat says
 // of that, and err the error of either. When none is there i is len(names), and

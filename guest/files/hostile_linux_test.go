@@ -96,6 +96,13 @@ func TestHostileServer(t *testing.T) {
 	stat := func(c *Client) error { return second(c.Stat(ctx, dir)) }
 	resolve := func(c *Client) error { return second(c.Resolve(ctx, dir)) }
 	mkdir := func(c *Client) error { return c.Mkdir(ctx, dir+"/d", 0o700) }
+	find := func(c *Client) error { _, _, _, err := c.Find(ctx, []string{regular, dir}); return err }
+	stage := func(c *Client) error {
+		return second(c.Stage(ctx, dir+"/s", []sandbox.StagedFile{{Name: "a"}}, []string{regular, dir}))
+	}
+	there := func(i byte, name string) []byte {
+		return packet{i, 0}.text(name).stat(&syscall.Stat_t{Mode: syscall.S_IFREG})
+	}
 	for name, tt := range map[string]struct {
 		call  func(*Client) error
 		reply func(seq uint32) packet
@@ -142,6 +149,19 @@ func TestHostileServer(t *testing.T) {
 		"readdir: past the end":        {list, as(replyPart, 0, 9, 'a'), nil},
 		"readdir: an unknown type":     {list, as(replyPart, 99, 1, 'a'), nil},
 		"readdir: a descriptor":        {list, as(replyPart, 0, 1, 'a'), []int{r}},
+		"find: nothing":                {find, done(), nil},
+		"find: one too many":           {find, done(there(2, "/a")...), nil},
+		"find: relative":               {find, done(there(0, "a")...), nil},
+		"find: not clean":              {find, done(there(0, "/a/../b")...), nil},
+		"find: no stat":                {find, done(packet{0, 0}.text("/a")...), nil},
+		"find: neither":                {find, done(0, 2), nil},
+		"find: no error":               {find, done(0, 1, 0), nil},
+		"find: an error of none":       {find, done(packet{3, 1}.error(unix.EPERM)...), nil},
+		"find: and more":               {find, done(append(there(0, "/a"), 1)...), nil},
+		"find: a descriptor":           {find, done(there(0, "/a")...), []int{r}},
+		"stage: nothing found":         {stage, done(), nil},
+		"stage: one too many":          {stage, done(there(2, "/a")...), nil},
+		"stage: a descriptor":          {stage, done(there(1, "/a")...), []int{r}},
 		"stat: too short":              {stat, done(1, 2, 3), nil},
 		"stat: too long":               {stat, done(make([]byte, 500)...), nil},
 		"stat: a negative size":        {stat, done(packet(nil).stat(&size)...), nil},

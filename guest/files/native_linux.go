@@ -334,7 +334,14 @@ func (f *Files) Mkdir(ctx context.Context, name string, perm fs.FileMode) error 
 }
 
 // Stage implements sandbox.Stager.
-func (f *Files) Stage(ctx context.Context, dir string, files []sandbox.StagedFile) error {
+func (f *Files) Stage(ctx context.Context, dir string, files []sandbox.StagedFile, look []string) (found sandbox.Found, err error) {
+	if err := f.stage(ctx, dir, files); err != nil || len(look) == 0 {
+		return found, err
+	}
+	return find(ctx, f, look), nil
+}
+
+func (f *Files) stage(ctx context.Context, dir string, files []sandbox.StagedFile) error {
 	return stage(ctx, f, dir, files, func(name string, perm, dir fs.FileMode) (*os.File, error) {
 		fd, err := f.make(ctx, name, perm, dir)
 		if err != nil {

@@ -163,9 +163,11 @@ func (s *server) do(r *request, fd *int) (err, broken error) {
 	case opMake:
 		*fd, err = s.files.make(ctx, r.name, r.perm, r.dir)
 	case opFind:
-		s.find(ctx, r)
+		s.find(ctx, append([]string{r.name}, r.more...))
 	case opStage:
-		err = s.files.Stage(ctx, r.name, r.staged)
+		if err = s.files.stage(ctx, r.name, r.staged); err == nil && len(r.more) > 0 {
+			s.find(ctx, r.more)
+		}
 	case opCommit, opDiscard:
 		a := s.open[r.handle]
 		if a == nil {

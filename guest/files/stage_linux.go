@@ -15,21 +15,35 @@ import (
 const maxStaged = 48 << 10
 
 // Stage implements sandbox.Stager.
-func (c *Client) Stage(ctx context.Context, dir string, files []sandbox.StagedFile) error {
-	dir, err := checkStaged(ctx, dir, files)
+func (c *Client) Stage(ctx context.Context, dir string, files []sandbox.StagedFile, look []string) (found sandbox.Found, err error) {
+	dir, err = checkStaged(ctx, dir, files)
 	if err != nil {
-		return err
+		return found, err
 	}
 	size := 0
 	for _, f := range files {
 		size += len(f.Content)
 	}
-	if size <= maxStaged {
-		return c.call(ctx, "stage", &request{op: opStage, name: dir, staged: files}, nil)
+	if size > maxStaged {
+		err = stage(ctx, c, dir, files, func(name string, perm, dir fs.FileMode) (*os.File, error) {
+			return c.make(ctx, name, perm, dir)
+		})
+		if err == nil && len(look) > 0 {
+			found = find(ctx, c, look)
+		}
+		return found, err
 	}
-	return stage(ctx, c, dir, files, func(name string, perm, dir fs.FileMode) (*os.File, error) {
-		return c.make(ctx, name, perm, dir)
-	})
+	r, take := &request{op: opStage, name: dir, staged: files}, (func(*conn, byte, *body, int) error)(nil)
+	together := findable(ctx, look)
+	if together {
+		r.more = look
+		take = func(_ *conn, kind byte, b *body, fd int) error { return takeFound(&found, look, kind, b, fd) }
+	}
+	err = c.call(ctx, "stage", r, take)
+	if err == nil && !together && len(look) > 0 {
+		found = find(ctx, c, look)
+	}
+	return found, err
 }
 
 // checkStaged is checkName for all the names.

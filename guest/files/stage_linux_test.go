@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,12 +25,13 @@ func TestStageGivenUp(t *testing.T) {
 	defer beside.Discard()
 	for _, size := range []int{1 << 10, maxStaged + 1} {
 		files := []sandbox.StagedFile{{Name: "hermes_tools.py", Content: strings.Repeat("x", size)}, {Name: "script.py", Content: "secret"}}
+		look := slices.Repeat([]string{dir + "/none"}, 40)
 		given := 0
 		for i := range 400 {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Duration(i)*time.Microsecond, cancel)
 			name := fmt.Sprintf("%s/run-%d-%d", dir, size, i)
-			if err := c.Stage(ctx, name, files); err != nil {
+			if _, err := c.Stage(ctx, name, files, look); err != nil {
 				given++
 			} else if err := c.RemoveAll(t.Context(), name); err != nil {
 				t.Error(err)

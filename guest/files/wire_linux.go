@@ -147,7 +147,7 @@ type request struct {
 	perm     fs.FileMode
 	dir      fs.FileMode          // of opMake
 	staged   []sandbox.StagedFile // of opStage
-	more     []string             // of opFind, after name
+	more     []string             // to look for: of opFind, after name; of opStage
 	flags    byte
 	handle   uint32
 }
@@ -173,7 +173,8 @@ func (r *request) append(p packet) packet {
 		for _, f := range r.staged {
 			p = append(p.text(f.Name).u32(uint32(len(f.Content))), f.Content...)
 		}
-	case opFind:
+	}
+	if r.op == opStage || r.op == opFind {
 		p = append(p, byte(len(r.more)))
 		for _, name := range r.more {
 			p = p.text(name)
@@ -206,7 +207,8 @@ func parseRequest(packet []byte) (request, error) {
 		r.to = b.text(maxName)
 	case opStage:
 		r.staged = b.files()
-	case opFind:
+	}
+	if r.op == opStage || r.op == opFind {
 		n := int(b.byte())
 		b.bad = b.bad || n >= maxNames
 		for i := 0; i < n && !b.bad; i++ {

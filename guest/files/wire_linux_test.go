@@ -68,6 +68,7 @@ func FuzzRequest(f *testing.F) {
 		{op: opRemove, name: "/a"}, {op: opRemoveAll, name: "/a"}, {op: opMake, name: "/a/b", perm: 0o600, dir: 0o700},
 		{op: opFind, name: "/a"}, {op: opFind, name: "/a", more: []string{"/b", ""}},
 		{op: opStage, name: "/a", staged: []sandbox.StagedFile{{Name: "b", Content: "c"}, {Name: "d"}}},
+		{op: opStage, name: "/a", staged: []sandbox.StagedFile{{Name: "b"}}, more: []string{"/c", "d"}},
 	} {
 		f.Add([]byte(r.append(nil)))
 	}
