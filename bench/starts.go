@@ -85,7 +85,11 @@ func measureStarts(opt Options, e *engine.Engine, open *engine.Session, python, 
 		guest,
 	}
 	if bwrap != "" {
-		turns = append(turns, func() error { return t.time("bwrap", run(append(bwrapArgs(bwrap, dir), python, script)...)) })
+		args, err := bwrapArgs(context.Background(), bwrap, dir, open)
+		if err != nil {
+			return nil, err
+		}
+		turns = append(turns, func() error { return t.time("bwrap", run(append(args, python, script)...)) })
 	}
 	if opt.Binary != "" {
 		turns = append(turns, func() error { return t.time("cli", run(opt.Binary, "version")) })
@@ -121,13 +125,4 @@ func measureStarts(opt Options, e *engine.Engine, open *engine.Session, python, 
 		rows = append(rows, Row{"the command's own start (version)", v, "ms", "", "≤ 15 ms", v <= 15})
 	}
 	return rows, nil
-}
-
-// bwrapArgs ask bubblewrap for what the workspace profile gives.
-func bwrapArgs(bwrap, dir string) []string {
-	return []string{
-		bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--new-session",
-		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp",
-		"--bind", dir, dir, "--chdir", dir, "--",
-	}
 }

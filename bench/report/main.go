@@ -22,11 +22,13 @@ func main() {
 	if _, err := os.Stat(opt.Binary); err != nil {
 		opt.Binary = ""
 	}
+	before := bench.ReadProcessors()
 	python, rows, err := bench.Measure(opt)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Printf("%s/%s, %d CPUs, %s, %d rounds, medians\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), python, opt.Rounds)
+	fmt.Printf("%s/%s, %d CPUs of which others took %.1f %%, %s, %d rounds, medians\n\n",
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), bench.ReadProcessors().Stolen(before), python, opt.Rounds)
 	bench.Print(os.Stdout, rows)
 }
