@@ -23,9 +23,11 @@ TEXT ·startReaper(SB), NOSPLIT, $0-32
 	RET
 
 reaper:
-	// The argument is at the top of the new stack.
+	// The argument is at the top of the new stack. By way of a register: the linker
+	// adds what is called by name to the stack of who calls.
 	XORL BP, BP
-	CALL ·reap(SB)
+	MOVQ $·reap(SB), AX
+	CALL AX
 	INT  $3
 
 // func startMain(l *launch, stack uintptr) (pid uintptr)
@@ -49,5 +51,6 @@ TEXT ·startMain(SB), NOSPLIT, $0-24
 
 main:
 	XORL BP, BP
-	CALL ·become(SB)
+	MOVQ $·become(SB), AX
+	CALL AX
 	INT  $3
