@@ -56,7 +56,11 @@ func (p *place) scriptEnv(scratch string, way []string) []string {
 	env := append([]string(nil), p.env...)
 	path := []string{scratch}
 	if p.session.mode == Project {
-		path = append(path, p.info.WorkDir)
+		project := p.info.WorkDir
+		if strings.Contains(project, ":") { // which PYTHONPATH cannot name: the script starts there
+			project = "."
+		}
+		path = append(path, project)
 	}
 	if old := getenv(env, "PYTHONPATH"); old != "" {
 		path = append(path, old)
