@@ -161,7 +161,7 @@ except OSError: print("sock closed")
 	}
 	later(box) // nothing has changed any more: nothing is mounted anew
 	// Of these places: sockets of others come and go, and what hides them with them.
-	const mounts = "import sys\nfor line in open('/proc/self/mountinfo'):\n    if any(dir in line for dir in sys.argv[1:]): print(line)"
+	const mounts = "import sys\nfor line in open('/proc/self/mountinfo'):\n    if any(dir in line for dir in sys.argv[1:]): print(*line.split()[2:6])"
 	before := try(t, box, mounts, home, dir)
 	later(box)
 	if after := try(t, box, mounts, home, dir); after != before || before == "" {
