@@ -134,7 +134,9 @@ func reap(l *launch) {
 	}
 	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, uintptr(next), 1<<32-1, 0, 0, 0, 0)
 	if l.nested { // while there is time, which the kernel takes to compile the filter
-		wall(l)
+		if stage, errno := wall(l); errno != 0 {
+			fail(l, stage, errno)
+		}
 	}
 	for {
 		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMSG, uintptr(l.wire), uintptr(unsafe.Pointer(&l.message)), unix.MSG_CMSG_CLOEXEC, 0, 0, 0)
@@ -188,24 +190,22 @@ func reap(l *launch) {
 
 // wall installs the filter of system calls, which the command inherits from its
 // reaper: nothing either does from there on is refused by it, but for what
-// there is without namespaces, where the command does it last.
+// there is without namespaces, where the command does it last. It does not fail by
+// itself: on arm64 the stack that is left has no room for one call more.
 //
 //go:norace
 //go:nosplit
 //go:noinline
 //go:nocheckptr
-func wall(l *launch) {
+func wall(l *launch) (stage uint32, errno syscall.Errno) {
 	if l.filter == nil {
-		return
+		return 0, 0
 	}
-	_, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
-	if errno != 0 {
-		fail(l, stagePrivileges, errno)
+	if _, _, errno = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+		return stagePrivileges, errno
 	}
 	_, _, errno = syscall.RawSyscall6(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(l.filter)), 0, 0, 0)
-	if errno != 0 {
-		fail(l, stageSeccomp, errno)
-	}
+	return stageSeccomp, errno
 }
 
 //go:norace
@@ -298,7 +298,9 @@ func become(l *launch) {
 	}
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&l.mask)), 0, 8, 0, 0)
 	if !l.nested {
-		wall(l)
+		if stage, errno := wall(l); errno != 0 {
+			fail(l, stage, errno)
+		}
 	}
 	_, _, errno := syscall.RawSyscall6(unix.SYS_EXECVE, uintptr(unsafe.Pointer(l.path)), uintptr(unsafe.Pointer(l.argv)), uintptr(unsafe.Pointer(l.env)), 0, 0, 0)
 	fail(l, stageExec, errno)
