@@ -13,87 +13,112 @@ import (
 
 // interpreters lists the trees that the Pythons a run could choose are in: the
 // one of the configuration, the active environments, each python3 on PATH, and
-// what these lead to. What the system's trees hold is not listed.
-func (b *builder) interpreters() []string {
+// what these lead to. What the system's trees hold is not listed. The trees in
+// named are those the user has named, not ones a file or a link leads to.
+func (b *builder) interpreters() (trees, named []string) {
 	f := pythonFinder{b: b}
 	for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
 		if dir := getenv(b.c.Environ, name); filepath.IsAbs(dir) {
-			f.python(filepath.Join(dir, "bin/python"), 0)
-			f.python(filepath.Join(dir, "bin/python3"), 0)
+			f.start(filepath.Join(dir, "bin/python"))
+			f.start(filepath.Join(dir, "bin/python3"))
 		}
 	}
-	named := b.c.Python
+	python := b.c.Python
 	switch {
-	case named == "":
-	case filepath.IsAbs(named):
-		f.python(named, 0)
-	case strings.HasPrefix(named, "~/"):
-		f.python(filepath.Join(b.c.Home, named[2:]), 0)
-	case strings.Contains(named, "/"):
-		f.python(filepath.Join(b.workdir, named), 0)
+	case python == "":
+	case filepath.IsAbs(python):
+		f.start(python)
+	case strings.HasPrefix(python, "~/"):
+		f.start(filepath.Join(b.c.Home, python[2:]))
+	case strings.Contains(python, "/"):
+		f.start(filepath.Join(b.workdir, python))
 	}
 	for _, dir := range filepath.SplitList(getenv(b.c.Environ, "PATH")) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
-		f.python(filepath.Join(dir, "python3"), 0)
-		if named != "" && !strings.Contains(named, "/") {
-			f.python(filepath.Join(dir, named), 0)
+		f.start(filepath.Join(dir, "python3"))
+		if python != "" && !strings.Contains(python, "/") {
+			f.start(filepath.Join(dir, python))
 		}
 	}
-	return f.trees
+	return f.trees, f.named
 }
 
+// pythonFinder gathers trees. A script may have put links and settings where
+// somebody has named an interpreter: in the work dir, or in another one that was
+// his before. So what is only led to has to be an installation of Python, by its
+// own files, to be added as a whole.
 type pythonFinder struct {
 	b     *builder
 	trees []string
+	named []string
 	seen  []string
 }
 
-func (f *pythonFinder) add(place string) {
-	for _, name := range f.b.links.both(place) {
-		f.trees = appendNew(f.trees, name)
+// start adds what an interpreter needs that the user has named. The name of an
+// environment that is a link, or whose bin is one, is not the user's word.
+func (f *pythonFinder) start(name string) {
+	before, bin := len(f.trees), filepath.Dir(name)
+	led := f.ours(filepath.Clean(name)) || f.ours(f.b.links.at(name))
+	for _, dir := range []string{bin, filepath.Dir(bin)} {
+		led = led || f.b.links.at(dir) != f.b.links.real(dir)
+	}
+	if f.python(name, led, 0); !led {
+		f.named = append(f.named, f.trees[before:]...)
 	}
 }
 
-// python adds what one interpreter needs.
-func (f *pythonFinder) python(name string, depth int) {
-	name = filepath.Clean(name)
-	if depth > 4 || slices.Contains(f.seen, name) || !f.b.links.exists(name) {
+func (f *pythonFinder) add(place string) { f.trees = appendNew(f.trees, place) }
+
+func (f *pythonFinder) both(place string) {
+	for _, name := range f.b.links.both(place) {
+		f.add(name)
+	}
+}
+
+// ours tells whether a script may have made what has that name.
+func (f *pythonFinder) ours(name string) bool {
+	return sandbox.Covers(f.b.workdir, name) || sandbox.Covers(f.b.private, name)
+}
+
+// python adds what one interpreter needs; led tells that nobody has named it.
+func (f *pythonFinder) python(name string, led bool, depth int) {
+	at := f.b.links.at(name)
+	if depth > 4 || slices.Contains(f.seen, at) || !f.b.links.exists(name) {
 		return
 	}
-	f.seen = append(f.seen, name)
+	f.seen = append(f.seen, at)
 	real := f.b.links.real(name)
-	ours := sandbox.Covers(f.b.workdir, name) || sandbox.Covers(f.b.private, name)
-	if ours && !sandbox.Covers(f.b.workdir, real) && !isPython(real) {
-		return // a script may have put the link there
+	if led && !f.ours(real) && !isPython(real) {
+		return // it is anything
 	}
 	if isScript(real) {
-		f.manager(real)
+		f.manager(real, led || real != at)
 		return
 	}
 	// bin/python of a venv is a link to the interpreter it was made from; both
 	// prefixes are needed, and every link on the way.
-	f.prefix(name)
-	for link, n := name, 0; n < maxLinks; n++ {
+	f.prefix(at, !led)
+	for link, n := at, 0; n < maxLinks; n++ {
 		target, err := os.Readlink(link)
 		if err != nil {
 			break
 		}
 		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(link), target)
+			target = filepath.Dir(link) + "/" + target // not cleaned: what .. means depends on links
 		}
-		link = target
-		if ours && !sandbox.Covers(f.b.workdir, link) {
-			f.add(link)
+		if link = f.b.links.at(target); !f.ours(at) || f.ours(link) {
+			f.prefix(link, false)
 		} else {
-			f.prefix(link)
+			f.add(link)
 		}
 	}
-	f.prefix(real)
-	if base := venvBase(filepath.Join(filepath.Dir(filepath.Dir(name)), "pyvenv.cfg")); base != "" {
-		f.python(filepath.Join(base, filepath.Base(real)), depth+1)
-		f.python(filepath.Join(base, "python3"), depth+1)
+	f.prefix(real, false)
+	if base := venvBase(filepath.Join(filepath.Dir(filepath.Dir(at)), "pyvenv.cfg")); base != "" {
+		for _, name := range []string{filepath.Join(base, filepath.Base(real)), filepath.Join(base, "python3")} {
+			f.python(name, true, depth+1)
+		}
 	}
 }
 
@@ -102,30 +127,64 @@ func isPython(name string) bool {
 	dir, base := filepath.Split(name)
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && filepath.Base(dir) == "bin" &&
-		strings.HasPrefix(base, "python") && !isScript(name)
+		(strings.HasPrefix(base, "python") || strings.HasPrefix(base, "pypy")) && !isScript(name)
 }
 
-// prefix adds the tree that bin/python stands in. One that holds more than an
-// interpreter, such as ~ or ~/.local, is named by its parts.
-func (f *pythonFinder) prefix(python string) {
-	python = filepath.Clean(python)
+// prefix adds the tree that bin/python, in its real directory, stands in. One that
+// holds more than an interpreter, such as ~ or ~/.local, or that nobody has named
+// and that is not clearly an interpreter's, is named by its parts.
+func (f *pythonFinder) prefix(python string, named bool) {
 	dir := filepath.Dir(filepath.Dir(python))
 	if systemTree(python) {
 		return
 	}
-	if filepath.Base(filepath.Dir(python)) == "bin" && !f.wide(dir) {
+	if filepath.Base(filepath.Dir(python)) == "bin" && !f.wide(dir) && (named || f.ours(dir) || isInstallation(dir)) {
 		f.add(dir)
 		return
 	}
 	f.add(python)
-	for _, lib := range []string{"lib", "lib64"} {
-		entries, _ := os.ReadDir(filepath.Join(dir, lib))
+	if filepath.Base(filepath.Dir(python)) != "bin" {
+		return
+	}
+	if f.b.links.real(dir+"/pyvenv.cfg") == dir+"/pyvenv.cfg" && f.b.links.exists(dir+"/pyvenv.cfg") {
+		f.add(dir + "/pyvenv.cfg")
+	}
+	for _, lib := range libs {
+		lib = dir + "/" + lib
+		if f.b.links.real(lib) != lib {
+			continue
+		}
+		entries, _ := os.ReadDir(lib)
 		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), "python3") || strings.HasPrefix(e.Name(), "libpython3") {
-				f.add(filepath.Join(dir, lib, e.Name()))
+			if !strings.HasPrefix(e.Name(), "python3") && !strings.HasPrefix(e.Name(), "libpython3") {
+				continue
+			}
+			// A link may lead anywhere, but what is beside it is listed as well.
+			if place := lib + "/" + e.Name(); f.b.links.real(place) == place || sandbox.Covers(lib, f.b.links.real(place)) {
+				f.add(place)
 			}
 		}
 	}
+}
+
+// libs are the directories of a prefix that libraries are in.
+var libs = [...]string{"lib", "lib64"}
+
+// isInstallation tells whether a real directory is where Python was installed, by
+// what it cannot start without.
+func isInstallation(dir string) bool {
+	for _, lib := range libs {
+		entries, _ := os.ReadDir(filepath.Join(dir, lib))
+		for _, e := range entries {
+			if name := e.Name(); !e.IsDir() || !strings.HasPrefix(name, "python3") && !strings.HasPrefix(name, "pypy3") {
+				continue
+			}
+			if info, err := os.Lstat(filepath.Join(dir, lib, e.Name(), "os.py")); err == nil && info.Mode().IsRegular() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // wide tells whether a tree holds what an interpreter has no part in.
@@ -141,24 +200,24 @@ func (f *pythonFinder) wide(dir string) bool {
 }
 
 // manager adds the trees of the version manager whose shim this is.
-func (f *pythonFinder) manager(shim string) {
+func (f *pythonFinder) manager(shim string, led bool) {
 	home := f.b.c.Home
 	roots := []string{
 		getenv(f.b.c.Environ, "PYENV_ROOT"), filepath.Join(home, ".pyenv"),
 		getenv(f.b.c.Environ, "ASDF_DATA_DIR"), getenv(f.b.c.Environ, "ASDF_DIR"), filepath.Join(home, ".asdf"),
 		getenv(f.b.c.Environ, "MISE_DATA_DIR"), filepath.Join(home, ".local/share/mise"),
 	}
-	if dir := filepath.Dir(shim); filepath.Base(dir) == "shims" {
+	if dir := filepath.Dir(shim); filepath.Base(dir) == "shims" && !led {
 		roots = append(roots, filepath.Dir(dir))
 	}
 	for _, root := range roots {
 		if filepath.IsAbs(root) && f.b.links.exists(root) && !f.wide(root) {
-			f.add(root)
+			f.both(root)
 		}
 	}
 	for _, name := range []string{".tool-versions", ".asdfrc", ".config/mise"} {
 		if name = filepath.Join(home, name); f.b.links.exists(name) {
-			f.add(name)
+			f.both(name)
 		}
 	}
 	if !systemTree(shim) {

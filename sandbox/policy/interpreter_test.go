@@ -19,7 +19,9 @@ func TestInterpreters(t *testing.T) {
 	w.link("venv/bin/python", w.at("home/.pyenv/versions/3.12.1/bin/python3.12"))
 	w.file("venv/pyvenv.cfg", "home = "+w.at("base/bin")+"\nversion = 3.12.1\n")
 	w.binary("base/bin/python3")
+	w.file("base/lib/python3.12/os.py", "")
 	w.binary("home/.local/share/uv/python/cpython-3.13/bin/python3.13")
+	w.file("home/.local/share/uv/python/cpython-3.13/lib/python3.13/os.py", "")
 	w.link("home/.local/bin/python3", "../share/uv/python/cpython-3.13/bin/python3.13")
 	w.file("home/.local/lib/python3.13/site-packages/x.py", "")
 	w.file("home/.local/share/keyrings/x", "")
@@ -58,6 +60,59 @@ func TestInterpretersOpenNothing(t *testing.T) {
 		w.expect(w.make(name), map[string]string{"home/.ssh/id": "--", "home/.ssh/bin/python3": "--", "home/.hermes/.env": "--", "home/.hermes/state.db": "--"})
 	}
 	w.expect(w.make(Sealed), map[string]string{"home/x": "--", "home/work/x": "--", "home/bin/x": "--"})
+}
+
+// What a script can make, in the work dir or in what was one before, leads to
+// interpreters and to nothing else.
+func TestInterpretersLeadNowhere(t *testing.T) {
+	for name, plant := range map[string]func(w *world, env string){
+		"a library that is a link": func(w *world, env string) {
+			w.link(env+"/bin/python", w.at("home/work/bin/python"))
+			w.link("home/work/bin/python", w.at("base/bin/python3"))
+			w.link("home/work/lib/python3x", w.at("home/private"))
+			w.link(env+"/lib", w.at("home/private"))
+		},
+		"a link that is not what it looks": func(w *world, env string) {
+			w.dir("home/work/w/z")
+			w.link("home/work/w/D/bin/python", w.at("base/bin/python3"))
+			w.link("home/work/q", "w/z")
+			w.link("home/work/D", w.at("home/private"))
+			w.link(env+"/bin/python", w.at("home/work")+"/q/../D/bin/python")
+		},
+		"settings": func(w *world, env string) {
+			w.link(env+"/bin/python", w.at("base/bin/python3"))
+			w.file(env+"/pyvenv.cfg", "home = "+w.at("home/private/bin")+"\n")
+		},
+		"a way by another environment": func(w *world, env string) {
+			w.link(env+"/bin/python", w.at("home/private/bin/python3"))
+		},
+		"a shim": func(w *world, env string) {
+			w.link(env+"/bin/python", w.at("home/private/shims/python3"))
+		},
+		"the environment is a link": func(w *world, env string) {
+			w.link(env, w.at("home/private"))
+		},
+		"its programs are": func(w *world, env string) {
+			w.link(env+"/bin", w.at("home/private/bin"))
+		},
+	} {
+		for _, env := range []string{"home/work/.venv", "home/other/.venv"} {
+			t.Run(name+", "+env, func(t *testing.T) {
+				w := newWorld(t)
+				w.binary("base/bin/python3")
+				w.file("base/lib/python3.12/os.py", "")
+				w.file("home/private/secret", "")
+				w.file("home/private/python3x/secret", "")
+				w.file("home/private/pyvenv.cfg", "")
+				w.file("home/private/shims/python3", "#!/bin/sh\n")
+				w.link("home/private/bin/python3", w.at("base/bin/python3"))
+				w.link("home/private/bin/python", w.at("base/bin/python3"))
+				plant(w, env)
+				w.c.Environ = []string{"VIRTUAL_ENV=" + w.at(env), "PATH=" + w.at(env+"/bin")}
+				w.expect(w.make(Sealed), map[string]string{"home/private/secret": "--", "home/private/python3x/secret": "--", "home/x": "--"})
+			})
+		}
+	}
 }
 
 // The python3 of this machine really starts with what sealed lets it read.

@@ -124,6 +124,16 @@ func (r *resolver) look(name string) element {
 	return e
 }
 
+// at is a name in its real directory: only its last element may be a link.
+func (r *resolver) at(name string) string {
+	name = strings.TrimRight(name, "/")
+	dir, base := path.Split(name)
+	if base == "" || base == "." || base == ".." {
+		return r.real(name)
+	}
+	return join(r.real(dir), base)
+}
+
 // both are the place itself, in its real directory, and where it leads when it
 // is a link.
 func (r *resolver) both(name string) []string {

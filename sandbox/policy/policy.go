@@ -164,8 +164,9 @@ func newBuilder(c Context, openGuards []string) (*builder, error) {
 		return nil, refuse("policy: the work dir %s is not a directory", c.WorkDir)
 	}
 	b.private = b.privateDir()
-	b.pythons = b.interpreters()
-	b.needs = slices.Concat([]string{b.workdir, b.private}, b.pythons)
+	var named []string
+	b.pythons, named = b.interpreters()
+	b.needs = slices.Concat([]string{b.workdir, b.private}, named)
 	b.needs = append(b.needs, b.homes...) // a profile's home is in $HERMES_HOME
 	return b, nil
 }
