@@ -173,6 +173,8 @@ func (r *root) keep(fd int, err error) (int, error) {
 	return fd, err
 }
 
+// source opens what a bind is of. Its path is a real one: a link in it was put there
+// since, by who may write what is above.
 func (r *root) source(m Mount) (int, error) {
 	if m.Tree > 0 {
 		if m.Tree > len(r.trees) {
@@ -180,7 +182,12 @@ func (r *root) source(m Mount) (int, error) {
 		}
 		return r.trees[m.Tree-1], nil
 	}
-	return r.keep(unix.OpenTree(unix.AT_FDCWD, m.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE))
+	fd, err := unix.Openat2(unix.AT_FDCWD, m.Source, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fd)
+	return r.keep(unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE))
 }
 
 // restrict adds attributes to a tree of mounts.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -102,6 +103,30 @@ func TestRefusedWhileMoreIsAsked(t *testing.T) {
 		if err = box.Confined(context.Background()); !errors.As(err, &refused) || refused.Stage != "open "+none {
 			t.Fatalf("%v", err)
 		}
+	}
+}
+
+// TestSwappedSource: who may write above a place that a box shows could put a link
+// there just before the guest opens it.
+func TestSwappedSource(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(dir+"/real/sub", 0o755), os.Symlink("real", dir+"/link")); err != nil {
+		t.Fatal(err)
+	}
+	var s Spawner
+	defer s.Close()
+	for _, source := range []string{dir + "/link", dir + "/link/sub"} {
+		c := usual()
+		c.Mounts = []Mount{{Kind: MountBind, Source: source, Target: "/mnt", Write: true, Optional: true}}
+		box, err := s.Spawn("", c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused *SetupError
+		if err := box.Confine(context.Background(), c, nil); !errors.As(err, &refused) || refused.Errno != syscall.ELOOP {
+			t.Errorf("%s: %v", source, err)
+		}
+		_ = box.Close()
 	}
 }
 
