@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -77,8 +78,25 @@ func (m *IDMaps) Close() {
 
 // rootAs returns a user namespace in which this machine's root is the given
 // user: a mount that is shown through it shows root's files as that user's. The
-// caller closes it.
+// others are who they are, where this machine lets that be said: what has an owner
+// or a group nobody knows cannot be written, whatever its mode. The caller closes it.
 func rootAs(uid, gid int) (*os.File, error) {
+	f, err := mapped(rootAndOthers(uid), rootAndOthers(gid))
+	if err != nil { // in a container not all of them are to be had
+		f, err = mapped(rootAndOthers(uid)[:1], rootAndOthers(gid)[:1])
+	}
+	return f, err
+}
+
+// rootAndOthers maps 0 to an id, and all others to themselves.
+func rootAndOthers(id int) []syscall.SysProcIDMap {
+	const most = 1<<32 - 2 // the last one is no id
+	all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: id, Size: 1}, {ContainerID: 1, HostID: 1, Size: id - 1}, {ContainerID: id + 1, HostID: id + 1, Size: most - id}}
+	return slices.DeleteFunc(all, func(m syscall.SysProcIDMap) bool { return m.Size <= 0 })
+}
+
+// mapped returns a user namespace with those maps.
+func mapped(uids, gids []syscall.SysProcIDMap) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -88,8 +106,8 @@ func rootAs(uid, gid int) (*os.File, error) {
 		Dir: "/", Env: []string{marker + "=1"}, Files: []*os.File{r},
 		Sys: &syscall.SysProcAttr{
 			Cloneflags:  unix.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}},
+			UidMappings: uids,
+			GidMappings: gids,
 			Pdeathsig:   syscall.SIGKILL,
 		},
 	})
