@@ -254,10 +254,11 @@ func TestAttackManySocketNames(t *testing.T) {
 		fmt.Fprintf(&table, "0: 00000002 00000000 00010000 0001 01 %d /nowhere/%d\n", i, i)
 	}
 	fmt.Fprintf(&table, "0: 00000002 00000000 00010000 0001 01 1 @/abstract\n0: 00000002 00000000 00010000 0001 01 1 %s\n \n/etc/passwd\n /etc/passwd\n", real)
-	if got, err := socketNames(strings.NewReader(table.String())); err != nil || !slices.Equal(got, []string{real}) {
+	anywhere := func(string) bool { return true }
+	if got, err := socketNames(strings.NewReader(table.String()), anywhere); err != nil || !slices.Equal(got, []string{real}) {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := socketNames(io.MultiReader(strings.NewReader(table.String()), iotest.ErrReader(syscall.EMFILE))); !errors.Is(err, syscall.EMFILE) {
+	if got, err := socketNames(io.MultiReader(strings.NewReader(table.String()), iotest.ErrReader(syscall.EMFILE)), anywhere); !errors.Is(err, syscall.EMFILE) {
 		t.Errorf("a table that cannot be read to its end: %q, %v", got, err)
 	}
 }

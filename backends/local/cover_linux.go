@@ -2,6 +2,7 @@ package local
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,12 +62,7 @@ func (c *cover) missing(guarded []string) ([]guest.Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	var mounts []guest.Mount
-	for _, name := range secrets {
-		if c.changed(name) {
-			mounts = append(mounts, guest.Mount{Kind: guest.MountHide, Target: name, Optional: true})
-		}
-	}
+	mounts := c.plan.hide(slices.DeleteFunc(secrets, func(name string) bool { return !c.changed(name) }))
 	var again []string
 	for _, name := range guarded {
 		if _, err := os.Lstat(name); err == nil && c.changed(name) {

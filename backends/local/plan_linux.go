@@ -1,18 +1,14 @@
 package local
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -206,12 +202,27 @@ func (pl *plan) covers(denied, deny []string) ([]guest.Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	var mounts []guest.Mount
-	for _, name := range secrets {
+	hidden := pl.hide(secrets)
+	ro, err := pl.guards(deny)
+	return append(hidden, ro...), err
+}
+
+// hide covers what must not be read. In a writable tree it is pinned as what must
+// not be written is: under another name it would be open to the next session.
+func (pl *plan) hide(names []string) (mounts []guest.Mount) {
+	pinned := map[string]bool{}
+	for _, name := range names {
+		if root, ok := pl.writable(name); ok {
+			for _, dir := range between(root, name) {
+				if !pinned[dir] {
+					pinned[dir] = true
+					mounts = append(mounts, guest.Mount{Kind: guest.MountSelf, Target: dir, Write: true, Optional: true})
+				}
+			}
+		}
 		mounts = append(mounts, guest.Mount{Kind: guest.MountHide, Target: name, Optional: true})
 	}
-	ro, err := pl.guards(deny)
-	return append(mounts, ro...), err
+	return mounts
 }
 
 // guards make what must not be written, and exists, read-only, and pin every
@@ -257,9 +268,6 @@ func (pl *plan) writable(name string) (root string, ok bool) {
 	return root, ok
 }
 
-// maxSockets bounds the sockets that are hidden, each by a mount.
-const maxSockets = 512
-
 // denied are the real paths of what a policy does not let be read, and that exists
 // now or may; and of the engine's own: who can open a reservation's journal can
 // hold up other sessions.
@@ -295,20 +303,18 @@ func realPrefix(name string) string {
 // secrets are the places to hide that exist now, none in another: what is denied,
 // and the sockets others listen on.
 func (pl *plan) secrets(denied []string) ([]string, error) {
-	listening, err := hostSockets()
+	listening, err := hostSockets(pl.visible)
 	if err != nil {
 		return nil, err
 	}
-	hide, sockets := slices.Clone(denied), 0
-	for _, name := range listening {
-		if _, own := pl.writable(name); !own && pl.visible(name) { // a socket in the work directory is the work's
-			hide = append(hide, name)
-			sockets++
-		}
+	sockets := slices.DeleteFunc(listening, func(name string) bool {
+		_, own := pl.writable(name) // a socket in the work directory is the work's
+		return own || !pl.visible(name)
+	})
+	if sockets, err = pl.together(sockets); err != nil {
+		return nil, err
 	}
-	if sockets > maxSockets {
-		return nil, fmt.Errorf("%d sockets of this machine would have to be hidden, %d can be: %w", sockets, maxSockets, sandbox.ErrPolicy)
-	}
+	hide := slices.Concat(denied, sockets)
 	slices.SortFunc(hide, byDepth)
 	var done []string
 	for _, name := range slices.Compact(hide) {
@@ -352,52 +358,6 @@ func (pl *plan) visible(name string) bool {
 	return pl.c.Base && !private(name) || slices.ContainsFunc(pl.c.Mounts, func(m guest.Mount) bool {
 		return m.Kind == guest.MountBind && within(name, m.Target)
 	})
-}
-
-// hostSockets are the sockets with a name in the file system that somebody on
-// this machine listens on: to connect is to write, but no mount is read-only
-// to it. The names are whatever their owners gave to bind, line breaks too, so
-// only what is a socket counts.
-func hostSockets() ([]string, error) {
-	const table = "/proc/self/net/unix" // /proc/net is missing in a proc of processes alone
-	fd, err := unix.Open(table, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err == unix.ENOENT {
-		return nil, nil // a kernel without them
-	}
-	if err != nil {
-		return nil, fmt.Errorf("sockets of this machine: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), table)
-	defer f.Close()
-	return socketNames(f)
-}
-
-// tables are the buffers a table of sockets is read with.
-var tables = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
-
-// socketNames reads the kernel's table of sockets. One of a relative name cannot
-// be told where it is.
-func socketNames(table io.Reader) (names []string, err error) {
-	in, seen := tables.Get().(*bufio.Reader), map[string]bool{} // each of its connections has a socket's name
-	in.Reset(table)
-	defer tables.Put(in)
-	for {
-		line, err := in.ReadSlice('\n') // none is as long as the buffer
-		if at := bytes.Index(line, []byte(" /")); at >= 0 {
-			name := filepath.Clean(string(bytes.TrimSuffix(line[at+1:], []byte("\n"))))
-			var st unix.Stat_t
-			if !seen[name] && unix.Lstat(name, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK {
-				names = append(names, name)
-			}
-			seen[name] = true
-		}
-		switch {
-		case err == io.EOF:
-			return names, nil
-		case err != nil && err != bufio.ErrBufferFull:
-			return nil, fmt.Errorf("sockets of this machine: %w", err)
-		}
-	}
 }
 
 // private reports whether a path is in one of the trees a box has of its own.

@@ -141,6 +141,34 @@ func groupOf(uid, gid int) int {
 
 func owner(info os.FileInfo) uint32 { return info.Sys().(*syscall.Stat_t).Uid }
 
+// connects tells whether the user may connect to a socket, which takes what writing
+// a file does and the way there.
+func (u boxUser) connects(socket string) bool {
+	if !u.foreign {
+		return unix.Access(socket, unix.W_OK) == nil
+	}
+	var st unix.Stat_t
+	if unix.Lstat(socket, &st) != nil {
+		return false
+	}
+	bit := uint32(0o002)
+	switch {
+	case int(st.Uid) == u.uid:
+		bit = 0o200
+	case int(st.Gid) == u.gid:
+		bit = 0o020
+	}
+	if st.Mode&bit == 0 {
+		return false
+	}
+	for dir := filepath.Dir(socket); dir != "/"; dir = filepath.Dir(dir) {
+		if !u.enters(dir, false) {
+			return false
+		}
+	}
+	return true
+}
+
 // enters tells whether the mode of a directory lets the user pass through it;
 // mapped, what root owns is shown as his, and what he owns as nobody's.
 func (u boxUser) enters(dir string, mapped bool) bool {

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/hermes-exec/hermes-exec/guest"
 	"github.com/hermes-exec/hermes-exec/guest/landlock"
 	"github.com/hermes-exec/hermes-exec/sandbox"
@@ -31,10 +29,6 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 		return err
 	}
 	defer in.bounds.sent()
-	e, err := b.wallEnforcement(p, in.bounds.wall(spec.Resources), why)
-	if err != nil {
-		return err
-	}
 	user, err := b.backend.userOf(b.info.WorkDir)
 	if err != nil {
 		return err
@@ -45,6 +39,10 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 		}
 	} else if user.foreign {
 		user = boxUser{uid: os.Getuid(), gid: os.Getgid()}
+	}
+	e, err := b.wallEnforcement(p, user, in.bounds.wall(spec.Resources), why)
+	if err != nil {
+		return err
 	}
 	if in.dir, err = b.backend.makeScratch(); err != nil {
 		return err
@@ -116,7 +114,7 @@ func wallUser(user boxUser, write []string) error {
 
 // wallEnforcement is what Landlock and seccomp keep of a policy; an error when
 // the policy does not leave the rest open.
-func (b *box) wallEnforcement(p sandbox.Policy, resources sandbox.Clause, why *guest.SetupError) (sandbox.Enforcement, error) {
+func (b *box) wallEnforcement(p sandbox.Policy, user boxUser, resources sandbox.Clause, why *guest.SetupError) (sandbox.Enforcement, error) {
 	abi := guest.LandlockABI()
 	if abi == 0 {
 		return nil, fmt.Errorf("neither namespaces nor Landlock are to be had: %w", sandbox.ErrPolicy)
@@ -124,7 +122,7 @@ func (b *box) wallEnforcement(p sandbox.Policy, resources sandbox.Clause, why *g
 	if abi < scopes {
 		return nil, fmt.Errorf("without namespaces Landlock ABI %d is needed, to keep signals and abstract sockets in; this kernel has %d: %w", scopes, abi, sandbox.ErrPolicy)
 	}
-	sockets, err := reachableSockets(p)
+	sockets, err := reachableSockets(p, user)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +168,8 @@ func (b *box) wallEnforcement(p sandbox.Policy, resources sandbox.Clause, why *g
 }
 
 // reachableSockets are the sockets of this machine a script could connect to.
-func reachableSockets(p sandbox.Policy) (names []string, err error) {
-	listening, err := hostSockets()
+func reachableSockets(p sandbox.Policy, user boxUser) (names []string, err error) {
+	listening, err := hostSockets(func(string) bool { return true })
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +177,7 @@ func reachableSockets(p sandbox.Policy) (names []string, err error) {
 		if slices.ContainsFunc(p.Write, func(root string) bool { return within(name, root) }) || strings.Contains(name, "/"+userDir()+"/") {
 			continue // its own, or another box's, which asks for a token
 		}
-		if unix.Access(name, unix.W_OK) == nil {
+		if user.connects(name) {
 			names = append(names, name)
 		}
 	}
