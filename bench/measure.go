@@ -64,7 +64,7 @@ func newEngine(backends map[string]sandbox.Backend) (*engine.Engine, error) {
 // Task is a session in dir, under the profile of a name.
 func Task(dir, profile string) (engine.Task, error) {
 	p, env, err := policy.Resolve(profile, policy.Context{
-		Home: os.Getenv("HOME"), WorkDir: dir, CacheDir: filepath.Join(dir, "cache"), Environ: os.Environ(),
+		Home: os.Getenv("HOME"), WorkDir: dir, CacheDir: dir + "-cache", Environ: os.Environ(),
 	})
 	return engine.Task{WorkDir: dir, Policy: &p, Env: env}, err
 }
@@ -79,6 +79,7 @@ func Measure(opt Options) (python string, rows []Row, err error) {
 		return "", nil, err
 	}
 	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir + "-cache")
 	e, err := NewEngine()
 	if err != nil {
 		return "", nil, err

@@ -57,6 +57,8 @@ func (a *app) load() error {
 	a.home = a.flags.home
 	if a.home == "" {
 		a.home = config.Home(environ)
+	} else if abs, err := filepath.Abs(a.home); err == nil { // policies hide it by its path
+		a.home = abs
 	}
 	if a.home != "" {
 		vars, warnings, err := config.LoadDotEnv(filepath.Join(a.home, ".env"))

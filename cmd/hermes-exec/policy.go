@@ -81,8 +81,17 @@ func (a *app) policyContext(dir string) policy.Context {
 	}
 	return policy.Context{
 		Home: home, Homes: homes, HermesHome: a.home, WorkDir: dir,
-		StateDirs: []string{filepath.Join(os.TempDir(), "hermes-exec-"+strconv.Itoa(os.Getuid()))},
+		StateDirs: []string{stateDir()},
 		Environ:   os.Environ(), Python: a.cfg.CodeExecution.Python,
 		Open: a.cfg.CodeExecution.OpenGuards, DenyRead: a.cfg.CodeExecution.DenyRead,
 	}
+}
+
+// stateDir is where the engine keeps what it has made on this machine.
+func stateDir() string {
+	dir := filepath.Join(os.TempDir(), "hermes-exec-"+strconv.Itoa(os.Getuid()))
+	if abs, err := filepath.Abs(dir); err == nil { // TMPDIR may be relative
+		return abs
+	}
+	return dir
 }

@@ -122,7 +122,8 @@ type builder struct {
 	repos   map[string]bool // already guarded
 	workdir string          // real
 	homes   []string        // real
-	private string          // the caches of this work dir
+	caches  string          // the caches of all work dirs
+	private string          // those of this one
 	pythons []string        // trees of interpreters
 	needs   []string        // what must stay readable: interpreters, work dir, caches
 	open    map[string]bool
@@ -153,10 +154,16 @@ func newBuilder(c Context, openGuards []string) (*builder, error) {
 	if !filepath.IsAbs(c.Home) {
 		return nil, refuse("policy: the home directory is not known, so its secret places cannot be hidden; set HOME")
 	}
+	for _, dir := range append([]string{c.HermesHome}, c.StateDirs...) {
+		if dir != "" && !filepath.IsAbs(dir) {
+			return nil, refuse("policy: the engine's own state %q is not an absolute path, so it could not be kept out", dir)
+		}
+	}
 	if !filepath.IsAbs(c.WorkDir) {
 		return nil, refuse("policy: the work dir %q is not an absolute path", c.WorkDir)
 	}
 	b.workdir = b.links.real(c.WorkDir)
+	b.caches = b.cacheDir()
 	if err := b.checkTree(c.WorkDir); err != nil {
 		return nil, refuse("policy: the work dir %v (--workdir)", err)
 	}

@@ -230,9 +230,40 @@ func TestWorkDirIsRefused(t *testing.T) {
 		w.c.WorkDir = w.at(dir)
 		w.make(Workspace)
 	}
+	for _, state := range []string{"state", "./state"} { // relative to what?
+		c := w.c
+		c.WorkDir, c.HermesHome = w.at("other"), state
+		if _, _, err := Resolve(Workspace, c); !errors.Is(err, sandbox.ErrPolicy) || !strings.Contains(err.Error(), "is not an absolute path") {
+			t.Errorf("state in %q: got %v", state, err)
+		}
+	}
 	w.c.WorkDir, w.c.Home = w.at("other"), ""
 	if _, _, err := Resolve(Workspace, w.c); !errors.Is(err, sandbox.ErrPolicy) {
 		t.Errorf("without a home nothing is known to be secret, got %v", err)
+	}
+}
+
+// Caches are never where a script can replace the way to them.
+func TestCachesAreNotInTheWorkDir(t *testing.T) {
+	w := newWorld(t)
+	usual := w.at("home/.cache/hermes-exec/")
+	w.link("home/work/link", w.dir("else"))
+	w.link("toWork", w.at("home/work"))
+	for cache, want := range map[string]string{
+		"home/work/c": usual, "home/work": usual, "home/work/link": usual, "toWork/c": usual, "mine": w.at("mine/hermes-exec/"), "home": w.at("home/hermes-exec/"),
+	} {
+		w.c.Environ = []string{"PATH=/usr/bin", "XDG_CACHE_HOME=" + w.at(cache)}
+		if got := w.make(Workspace).Policy.Private; len(got) != 1 || !strings.HasPrefix(got[0], want) {
+			t.Errorf("XDG_CACHE_HOME=%s: %q, want %s", cache, got, want)
+		}
+	}
+	w.c.Environ = nil
+	w.dir("home/.cache/hermes-exec/x")
+	for _, dir := range []string{"home/.cache", "home/.cache/hermes-exec"} {
+		w.c.WorkDir = w.at(dir)
+		if _, _, err := Resolve(Workspace, w.c); !errors.Is(err, sandbox.ErrPolicy) || !strings.Contains(err.Error(), "engine's own state") {
+			t.Errorf("%s: got %v", dir, err)
+		}
 	}
 }
 

@@ -70,18 +70,28 @@ func (b *builder) privateTemp() {
 	}
 }
 
-// privateDir is where the caches of this work dir are: one directory each, so
-// that one project's scripts cannot prepare what another's will use.
-func (b *builder) privateDir() string {
+// cacheDir is where the caches of all work dirs are: below XDG_CACHE_HOME, but for
+// one in the work dir itself. What a script may move away or replace by a link must
+// not decide what the next one may write.
+func (b *builder) cacheDir() string {
 	dir := b.c.CacheDir
 	if dir == "" {
 		dir = getenv(b.c.Environ, "XDG_CACHE_HOME")
+		if filepath.IsAbs(dir) && (sandbox.Covers(b.workdir, filepath.Clean(dir)) || sandbox.Covers(b.workdir, b.links.real(dir)) || sandbox.Covers(b.workdir, b.links.at(dir))) {
+			dir = ""
+		}
 	}
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(b.c.Home, ".cache")
 	}
+	return filepath.Join(b.links.real(dir), "hermes-exec")
+}
+
+// privateDir is where the caches of this work dir are: one directory each, so
+// that one project's scripts cannot prepare what another's will use.
+func (b *builder) privateDir() string {
 	sum := sha256.Sum256([]byte(b.workdir))
-	return filepath.Join(b.links.real(dir), "hermes-exec", hex.EncodeToString(sum[:8]))
+	return filepath.Join(b.caches, hex.EncodeToString(sum[:8]))
 }
 
 // system lists what programs of the system need to run, as far as it exists.

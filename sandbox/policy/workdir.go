@@ -44,7 +44,7 @@ func (b *builder) checkTree(place string) error {
 			return fmt.Errorf("%s contains the home directory %s; %s", where, home, fix)
 		}
 	}
-	for _, state := range slices.Concat([]string{b.c.HermesHome}, b.c.StateDirs) {
+	for _, state := range slices.Concat([]string{b.c.HermesHome, b.caches}, b.c.StateDirs) {
 		if state == "" {
 			continue
 		}
