@@ -124,3 +124,28 @@ func killedAtAnyInstant(t *testing.T, env ...string) {
 	}
 	t.Logf("%d of %d rounds left something to sweep", left, rounds)
 }
+
+// Engines that were given other directories for temporary files share reservations.
+func TestOneStoreWhateverTMPDIR(t *testing.T) {
+	root := t.TempDir()
+	var holds []*Hold
+	for range 2 {
+		t.Setenv("TMPDIR", t.TempDir())
+		h, err := Store{}.Hold(t.Context(), root, []string{".vscode"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds = append(holds, h)
+	}
+	for _, h := range holds {
+		if _, err := os.Lstat(root + "/.vscode"); err != nil {
+			t.Errorf("while somebody holds it: %v", err)
+		}
+		if kept, err := h.Release(); err != nil || len(kept) > 0 {
+			t.Errorf("%q, %v", kept, err)
+		}
+	}
+	if _, err := os.Lstat(root + "/.vscode"); !os.IsNotExist(err) {
+		t.Errorf("after the last one: %v", err)
+	}
+}

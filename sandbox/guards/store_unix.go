@@ -20,7 +20,8 @@ import (
 type Store struct {
 	// Dir is the state directory: made 0700, it must be this user's and in no
 	// box's view, since who can open its files can hold up other sessions.
-	// Default: hermes-exec-UID-guards in the directory for temporary files.
+	// Default: hermes-exec-UID-guards in /tmp, whatever TMPDIR is: engines that do
+	// not know of each other's reservations leave them behind.
 	Dir string
 
 	named bool // files have names from the start, as where a file system wants that
@@ -35,7 +36,11 @@ func (s Store) Path() string {
 	if s.Dir != "" {
 		return s.Dir
 	}
-	return filepath.Join(os.TempDir(), "hermes-exec-"+strconv.Itoa(os.Getuid())+"-guards")
+	temp := "/tmp"
+	if unix.Access(temp, unix.W_OK) != nil {
+		temp = os.TempDir()
+	}
+	return filepath.Join(temp, "hermes-exec-"+strconv.Itoa(os.Getuid())+"-guards")
 }
 
 // open returns a descriptor of the state directory.
