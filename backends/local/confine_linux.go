@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -50,9 +51,11 @@ type confined struct {
 	end      context.CancelFunc
 	first    *os.File // a connection to the file server nobody has taken yet
 	scratch  string
-	write    []string               // what the policy lets it write, but for private places
-	guarded  map[string]os.FileInfo // and what in there not, as it was when it was made read-only
-	cover    *cover                 // nil without namespaces; under covering
+	write    []string                      // what the policy lets it write, but for private places
+	guarded  map[string]os.FileInfo        // and what in there not, as it was when it was made read-only
+	cover    *cover                        // nil without namespaces; under covering
+	before   map[string]guards.Directories // of each tree of write, as the first command finds it
+	begun    atomic.Int64                  // when that was asked for, in ns since 1970
 	holds    []*reservation
 	dir      *lockedDir // the scratch directory on this machine, where it has to be there
 	bounds   bounds
@@ -201,6 +204,10 @@ func (in *confined) build(ctx context.Context, c guest.Confinement, pass []*os.F
 			locks = append(locks, h.Lock())
 		}
 		covered, coverErr = in.session.BeginMount(covers, locks...)
+		in.before = map[string]guards.Directories{}
+		for _, root := range in.write {
+			in.before[root] = guards.ReadDirectories(root)
+		}
 	}
 	if coverErr != nil {
 		covered = func() error { return coverErr }
@@ -297,6 +304,7 @@ func (in *confined) command() (supervisor, error) {
 	if err := in.keepCovered(); err != nil {
 		return nil, err
 	}
+	in.begun.CompareAndSwap(0, time.Now().UnixNano())
 	return in.session.Command()
 }
 
@@ -432,8 +440,13 @@ func (in *confined) futureInputs(ctx context.Context, since time.Time) ([]sandbo
 			kept = append(kept, name)
 		}
 	}
+	first := since.UnixNano() <= in.begun.Load() // no command ran before
 	for _, root := range in.write {
-		found, complete, err := guards.Scan(ctx, root, since, guards.ScanOptions{Guarded: kept})
+		o := guards.ScanOptions{Guarded: kept}
+		if first {
+			o.Before = in.before[root]
+		}
+		found, complete, err := guards.Scan(ctx, root, since, o)
 		if err != nil {
 			return list, false, err
 		}

@@ -95,6 +95,24 @@ func TestScanDoesNotTakeWorkForMoves(t *testing.T) {
 	same(t, "scan", got, "src/a/b/conftest.py")
 }
 
+// What was there before, under the same name, was not moved there, whatever was
+// made in it and beside it; what took its place was.
+func TestScanKnowsWhatWasThere(t *testing.T) {
+	root := scanRoot(t)
+	since := before(t, root, "src/Makefile", "bin/tool/Makefile", "node_modules/p/Makefile", "docs/Makefile")
+	was := ReadDirectories(root)
+	for _, name := range []string{"out.txt", "src/new.txt", "docs/new.txt"} {
+		put(t, root, name, "")
+	}
+	if err := errors.Join(os.RemoveAll(root+"/bin"), os.Rename(root+"/node_modules/p", root+"/bin")); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := scanned(t, root, since, ScanOptions{Before: was})
+	same(t, "scan", got, "bin/Makefile")
+	got, _ = scanned(t, root, since, ScanOptions{})
+	same(t, "without", got, "bin/Makefile", "docs/Makefile", "src/Makefile")
+}
+
 // What git runs or trusts of its own state, left behind.
 func TestScanOfGitState(t *testing.T) {
 	root := scanRoot(t)

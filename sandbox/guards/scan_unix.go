@@ -26,6 +26,10 @@ type ScanOptions struct {
 	// Guarded are paths, absolute, that the run could not change: they and what
 	// is below them are left out.
 	Guarded []string
+	// Before are the root's directories as they were when the run began, nil if that
+	// is not known: what is still there was not moved there. The root itself changes
+	// with every reservation.
+	Before Directories
 	// Deep enters node_modules and site-packages as well. Without it only their
 	// .bin and start-up files are seen.
 	Deep bool
@@ -203,7 +207,7 @@ func (s *scan) visit(p place) {
 		return
 	}
 	d := &dir{scan: s, place: p, fd: fd, fresh: ctime >= s.since}
-	if d.moved == nil && d.fresh && p.above {
+	if d.moved == nil && d.fresh && p.above && !(p.depth == 1 && s.Before.has(p.name, fd)) {
 		d.moved = &moved{name: p.name}
 		s.moves = append(s.moves, d.moved)
 	}
