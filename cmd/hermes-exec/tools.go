@@ -124,7 +124,7 @@ the result is a failure.`,
 			}
 			if text == "-" {
 				var err error
-				if text, err = a.readScript("-"); err != nil {
+				if text, err = a.readScript(cmd.Context(), "-"); err != nil {
 					return err
 				}
 			}
