@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hermes-exec/hermes-exec/engine"
+	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
 // aftermath says what the policy kept the script from, and what it left that
@@ -35,9 +36,19 @@ func (a *app) summary(f runFlags, r engine.Result) {
 	case engine.Interrupted:
 		fmt.Fprintf(a.stderr, "%s\n", paint(a.stderr, red, "hermes-exec: "+strings.Trim(r.Output[strings.LastIndex(r.Output, "\n")+1:], "[]")))
 	case engine.Failed:
+		how := ""
 		if r.ExitCode != nil && *r.ExitCode < 0 {
-			fmt.Fprintf(a.stderr, "%s\n", paint(a.stderr, red, fmt.Sprintf("hermes-exec: the script was ended by signal %d", -*r.ExitCode)))
+			how = fmt.Sprintf("was ended by signal %d", -*r.ExitCode)
 		}
+		if reached := a.reached(r.Limit); reached != "" {
+			how = strings.TrimSuffix(reached+" and "+how, " and ")
+		}
+		if how != "" {
+			fmt.Fprintf(a.stderr, "%s\n", paint(a.stderr, red, "hermes-exec: the script "+how))
+		}
+	}
+	if reached := a.reached(r.Limit); reached != "" && r.Status != engine.Failed && !f.quiet {
+		a.warn("the script " + reached)
 	}
 	if f.quiet || !isTerminal(a.stderr) {
 		return
@@ -59,6 +70,35 @@ func (a *app) summary(f runFlags, r engine.Result) {
 	}
 	fmt.Fprintf(a.stderr, "%s %s\n", paint(a.stderr, code, mark+" "+string(r.Status)),
 		paint(a.stderr, dim, fmt.Sprintf("· %s · %.2fs · %s · policy %s%s", calls, r.DurationSeconds, r.Backend, r.Policy, exit)))
+}
+
+// reached says which limit of its box a script reached, and where it is set; ""
+// for none.
+func (a *app) reached(limit sandbox.Limit) string {
+	what := map[sandbox.Limit]string{
+		sandbox.LimitMemory: "memory limit", sandbox.LimitPIDs: "limit of processes and threads",
+		sandbox.LimitCPU: "processor limit", sandbox.LimitDisk: "limit of disk space",
+	}[limit]
+	if what == "" {
+		return ""
+	}
+	key, unit := "code_execution."+string(limit), ""
+	if place := a.place(); elsewhere(place) && !a.resourceSet(string(limit)) { // a container has limits of its own
+		key = "backends." + place.Name + "." + string(limit)
+		if place.Name == "docker" {
+			key, unit = "terminal.container_"+string(limit), " MiB"
+		}
+	}
+	for _, s := range a.cfg.Show() {
+		switch {
+		case s.Key != key:
+		case key == "code_execution.disk" && s.Origin == "default": // see resources
+			return fmt.Sprintf("reached its %s (%s, at most half the memory, %s)", what, s.Value, key)
+		default:
+			return fmt.Sprintf("reached its %s (%s%s, %s)", what, s.Value, unit, key)
+		}
+	}
+	return "reached its " + what
 }
 
 // resultCode is the exit code of a run that took place.
