@@ -27,7 +27,7 @@ type globalFlags struct {
 	policy, backend, workdir, mode string
 	env, pass                      []string
 	tools                          string
-	toolsGiven                     func() bool // --tools "" grants nothing, no --tools the default
+	given                          func(name string) bool // --tools "" grants nothing, no --tools the default
 }
 
 // app is one command line: what it was given, and what was made of it so far.
@@ -54,11 +54,15 @@ func (a *app) load() error {
 		return nil
 	}
 	environ := os.Environ()
-	a.home = a.flags.home
-	if a.home == "" {
-		a.home = config.Home(environ)
-	} else if abs, err := filepath.Abs(a.home); err == nil { // policies hide it by its path
-		a.home = abs
+	a.home = config.Home(environ)
+	if a.flags.given("home") { // who names one wants what is in it, not the defaults
+		err := checkDir(a.flags.home)
+		if err == nil {
+			a.home, err = filepath.Abs(a.flags.home) // policies hide it by its path
+		}
+		if err != nil {
+			return fmt.Errorf("--home: %w: name the directory of config.yaml and .env, or make it", err)
+		}
 	}
 	if a.home != "" {
 		vars, warnings, err := config.LoadDotEnv(filepath.Join(a.home, ".env"))
@@ -169,7 +173,7 @@ func (a *app) declarations() (*engine.Engine, []string, error) {
 
 // grant is what --tools asks for; nil without it.
 func (a *app) grant() []string {
-	if !a.flags.toolsGiven() {
+	if !a.flags.given("tools") {
 		return nil
 	}
 	names := []string{}

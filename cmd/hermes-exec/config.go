@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -36,12 +39,23 @@ func configCommand(a *app) *cobra.Command {
 					return err
 				}
 				a.warn(a.warnings...)
-				_, err := fmt.Fprintf(a.stdout, "%s is valid\n", a.cfg.Path)
+				_, err := fmt.Fprintln(a.stdout, a.configState())
 				return err
 			},
 		},
 	)
 	return cmd
+}
+
+// configState says what there is of config.yaml, once it is loaded.
+func (a *app) configState() string {
+	if a.cfg.Path == "" {
+		return "there is no home directory to look for config.yaml in (set HOME or HERMES_HOME): defaults apply"
+	}
+	if _, err := os.Stat(a.cfg.Path); errors.Is(err, fs.ErrNotExist) {
+		return a.cfg.Path + " does not exist: defaults apply"
+	}
+	return a.cfg.Path + " is valid"
 }
 
 func configShowCommand(a *app) *cobra.Command {

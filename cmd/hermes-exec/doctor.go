@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -136,12 +134,7 @@ func (a *app) mentions(prefix string) bool {
 // configFindings are about the files in HERMES_HOME.
 func (a *app) configFindings() []sandbox.Finding {
 	var findings []sandbox.Finding
-	file := filepath.Join(a.home, "config.yaml")
-	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
-		findings = append(findings, sandbox.Finding{Severity: sandbox.OK, Subject: "config.yaml", Detail: file + " does not exist: defaults apply"})
-	} else {
-		findings = append(findings, sandbox.Finding{Severity: sandbox.OK, Subject: "config.yaml", Detail: file + " is valid"})
-	}
+	findings = append(findings, sandbox.Finding{Severity: sandbox.OK, Subject: "config.yaml", Detail: a.configState()})
 	for _, w := range a.warnings {
 		findings = append(findings, sandbox.Finding{Severity: sandbox.Warning, Subject: ".env", Detail: w, Fix: "chmod 600 " + filepath.Join(a.home, ".env")})
 	}

@@ -50,7 +50,7 @@ failed · 126 refused · 130 interrupted · 128+N ended by signal N`,
 	flags.StringArrayVar(&a.flags.pass, "pass-env", nil, "let variable NAME through to the script; may be repeated; provider keys never pass")
 	flags.StringVar(&a.flags.mode, "mode", "", "project: the working directory and its Python; strict: a scratch directory and a fixed Python")
 	flags.StringVar(&a.flags.tools, "tools", "", "tools the script may call, comma-separated; \"\" grants none (default: the script tools)")
-	a.flags.toolsGiven = func() bool { return flags.Changed("tools") }
+	a.flags.given = flags.Changed
 	root.AddCommand(
 		runCommand(a), toolsCommand(a), stubCommand(a), envCommand(a),
 		configCommand(a), policyCommand(a), doctorCommand(a), selftestCommand(a), reapCommand(a), versionCommand(),

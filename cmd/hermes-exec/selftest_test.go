@@ -125,7 +125,7 @@ func TestSelftestProbesHoldInBubblewrap(t *testing.T) {
 	}
 	dir := home(t)
 	a := &app{stdin: strings.NewReader(""), stdout: os.Stdout, stderr: os.Stderr}
-	a.flags.policy, a.flags.logLevel, a.flags.logFormat, a.flags.toolsGiven = "open", "error", "text", func() bool { return false }
+	a.flags.policy, a.flags.logLevel, a.flags.logFormat, a.flags.given = "open", "error", "text", func(string) bool { return false }
 	defer a.close()
 	s, err := a.newSiege(context.Background())
 	if err != nil {
