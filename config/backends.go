@@ -98,7 +98,7 @@ func (c *Config) checkBackend() error {
 	}
 	slices.Sort(known)
 	err := fmt.Errorf("unknown backend %q; have %s", clip(name), strings.Join(known[:min(len(known), 20)], ", "))
-	if near := nearest(name, append(known, strings.Fields(laterTypes)...)); near != "" {
+	if near := Nearest(name, append(known, strings.Fields(laterTypes)...)); near != "" {
 		err = fmt.Errorf("unknown backend %q; did you mean %q?", clip(name), near)
 	}
 	origin := c.Origin(key)

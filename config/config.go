@@ -251,6 +251,19 @@ func (c *Config) Origin(key string) string {
 	return ""
 }
 
+// Mistake puts an error about a setting's value, which only its reader could
+// find, into the shape of those that Load finds.
+func (c *Config) Mistake(key string, err error) error {
+	switch origin := c.Origin(key); {
+	case origin == "" || origin == "default":
+		return fmt.Errorf("config: %s: %w", key, err)
+	case strings.HasPrefix(origin, c.Path+":"):
+		return fmt.Errorf("config: %s: %s: %w", origin, key, err)
+	default:
+		return fmt.Errorf("config: %s (%s): %w", origin, key, err)
+	}
+}
+
 // Setting is one value as a person reads it.
 type Setting struct{ Key, Value, Origin string }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -314,6 +315,23 @@ func TestPrecedenceAndOrigin(t *testing.T) {
 	}
 	if got := c.Origin("no.such.key"); got != "" {
 		t.Errorf("an unknown key has the origin %q", got)
+	}
+}
+
+// What only its reader finds wrong with a value is told as any other mistake.
+func TestMistakeFoundLater(t *testing.T) {
+	c, err := load(t, "code_execution:\n  policy: nope\n", "TERMINAL_CWD=/nowhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		"code_execution.policy": "config: " + c.Path + ":2: code_execution.policy: wrong",
+		"terminal.cwd":          "config: env TERMINAL_CWD (terminal.cwd): wrong",
+		"terminal.policy":       "config: terminal.policy: wrong",
+	} {
+		if got := c.Mistake(key, errors.New("wrong")).Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }
 

@@ -182,12 +182,12 @@ func (r *reader) section(prefix string, n *yaml.Node) {
 			r.section(path+".", e.value)
 		case slices.Contains(foreign, e.key):
 		case prefix == "":
-			if near := nearest(e.key, known); near != "" && !strings.Contains(foreignSections, " "+e.key+" ") {
+			if near := Nearest(e.key, known); near != "" && !strings.Contains(foreignSections, " "+e.key+" ") {
 				r.config.Warnings = append(r.config.Warnings,
 					fmt.Sprintf("%s:%d: %s is ignored; did you mean %s?", r.config.Path, e.line, clip(e.key), near))
 			}
 		default:
-			if near := nearest(e.key, append(known, foreign...)); near != "" {
+			if near := Nearest(e.key, append(known, foreign...)); near != "" {
 				r.fail(e.line, prefix+clip(e.key), "unknown key; did you mean %q?", near)
 			} else {
 				r.fail(e.line, prefix+clip(e.key), "unknown key; known are %s", strings.Join(known, ", "))

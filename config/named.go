@@ -89,7 +89,7 @@ func (b *Backend) unknown(key string) error {
 	}
 	// A key of the terminal section is this one with a prefix.
 	for _, short := range []string{key, strings.TrimPrefix(key, b.Type+"_"), strings.TrimPrefix(key, "container_")} {
-		if near := nearest(short, own); near != "" {
+		if near := Nearest(short, own); near != "" {
 			return fmt.Errorf("unknown key; did you mean %q?", near)
 		}
 	}
@@ -132,7 +132,7 @@ func backendType(s string) error {
 		return fmt.Errorf("want %s, got %q, which is always there under its own name", oneOf(types), s)
 	}
 	err := fmt.Errorf("want %s, got %q", oneOf(types), clip(s))
-	if near := nearest(s, types); near != "" {
+	if near := Nearest(s, types); near != "" {
 		err = fmt.Errorf("%w; did you mean %q?", err, near)
 	}
 	return err

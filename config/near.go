@@ -2,9 +2,9 @@ package config
 
 import "strings"
 
-// nearest is the candidate a mistyped word most likely meant, "" when none is
+// Nearest is the candidate a mistyped word most likely meant, "" when none is
 // near. Ties go to the earlier candidate.
-func nearest(word string, candidates []string) string {
+func Nearest(word string, candidates []string) string {
 	if len(word) > 100 {
 		return ""
 	}

@@ -167,7 +167,7 @@ func (v choice) parse(s string) error {
 	}
 	if !slices.Contains(v.allowed, lower) {
 		err := fmt.Errorf("want %s, got %q", oneOf(v.allowed), clip(s))
-		if near := nearest(lower, v.allowed); near != "" {
+		if near := Nearest(lower, v.allowed); near != "" {
 			err = fmt.Errorf("%w; did you mean %q?", err, near)
 		}
 		return err

@@ -72,6 +72,9 @@ func (a *app) load() error {
 		a.dotenv, a.warnings = vars, warnings
 	}
 	cfg, err := config.Load(config.Options{Home: a.home, Environ: environ, DotEnv: a.dotenv})
+	if err == nil {
+		err = checkNames(cfg)
+	}
 	if err != nil {
 		return err
 	}
@@ -212,7 +215,10 @@ func (a *app) open(ctx context.Context, quiet bool, tool string) (*engine.Sessio
 // task describes the session of this command line.
 func (a *app) task(tool string) (engine.Task, error) {
 	task := engine.Task{Env: a.flags.env, Tools: a.grant(), Caller: registry.Shell}
-	name := a.policyName(tool)
+	name, from := a.policyName(tool)
+	if err := a.checkPolicy(name, from); err != nil {
+		return task, err
+	}
 	if place := a.place(); elsewhere(place) {
 		return a.taskElsewhere(task, name)
 	}

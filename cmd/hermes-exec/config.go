@@ -39,6 +39,9 @@ func configCommand(a *app) *cobra.Command {
 					return err
 				}
 				a.warn(a.warnings...)
+				if err := a.checkPolicies(); err != nil {
+					return fmt.Errorf("%v", err) // 125 as for every mistake, where run has 126
+				}
 				_, err := fmt.Fprintln(a.stdout, a.configState())
 				return err
 			},

@@ -134,7 +134,11 @@ func (a *app) mentions(prefix string) bool {
 // configFindings are about the files in HERMES_HOME.
 func (a *app) configFindings() []sandbox.Finding {
 	var findings []sandbox.Finding
-	findings = append(findings, sandbox.Finding{Severity: sandbox.OK, Subject: "config.yaml", Detail: a.configState()})
+	if err := a.checkPolicies(); err != nil {
+		findings = append(findings, sandbox.Finding{Severity: sandbox.Failure, Subject: "config.yaml", Detail: err.Error()})
+	} else {
+		findings = append(findings, sandbox.Finding{Severity: sandbox.OK, Subject: "config.yaml", Detail: a.configState()})
+	}
 	for _, w := range a.warnings {
 		findings = append(findings, sandbox.Finding{Severity: sandbox.Warning, Subject: ".env", Detail: w, Fix: "chmod 600 " + filepath.Join(a.home, ".env")})
 	}

@@ -21,19 +21,20 @@ func defaultPolicy(mode string) string {
 }
 
 // policyName is what the flag, the configuration or the mode asks for. tool is
-// the one a session is opened for, "" for scripts.
-func (a *app) policyName(tool string) string {
+// the one a session is opened for, "" for scripts. from is the key of the
+// configuration that says so, "" for anything else.
+func (a *app) policyName(tool string) (name, from string) {
 	if a.flags.policy != "" {
-		return a.flags.policy
+		return a.flags.policy, ""
 	}
 	code, term := a.cfg.CodeExecution.Policy, a.cfg.Terminal.Policy
 	switch {
 	case tool == "terminal" && term != "":
-		return a.configured(term)
+		return a.configured(term), "terminal.policy"
 	case code != "":
-		return a.configured(code)
+		return a.configured(code), "code_execution.policy"
 	}
-	return defaultPolicy(first(a.flags.mode, a.cfg.CodeExecution.Mode))
+	return defaultPolicy(first(a.flags.mode, a.cfg.CodeExecution.Mode)), ""
 }
 
 // configured is a policy's name as the configuration has it: a relative file is

@@ -35,8 +35,12 @@ func (a *app) plan(name string) (policy.Plan, string, error) {
 	if err != nil {
 		return policy.Plan{}, "", err
 	}
+	from := ""
 	if name == "" {
-		name = a.policyName("")
+		name, from = a.policyName("")
+	}
+	if err := a.checkPolicy(name, from); err != nil {
+		return policy.Plan{}, "", err
 	}
 	if name == "" {
 		if _, _, err := a.policyOf(name, dir); err != nil {
