@@ -67,7 +67,13 @@ the policy a run would have. The YAML is itself a policy file, to start from.`,
 			if guards {
 				return a.showGuards(asJSON)
 			}
-			p, dir, err := a.plan(first(append(args, "")...))
+			name := ""
+			if len(args) == 1 {
+				if name = args[0]; name == "" || a.flags.given("policy") {
+					return fmt.Errorf("policy show: a name (%q) and --policy %q: want one policy, a name or the flag", name, a.flags.policy)
+				}
+			}
+			p, dir, err := a.plan(name)
 			if err != nil {
 				return err
 			}

@@ -40,15 +40,15 @@ failed · 126 refused · 130 interrupted · 128+N ended by signal N`,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.flags.home, "home", "", "HERMES_HOME: where config.yaml and .env are (default $HERMES_HOME, else ~/.hermes)")
+	flags.Var((*text)(&a.flags.home), "home", "HERMES_HOME: where config.yaml and .env are (default $HERMES_HOME, else ~/.hermes)")
 	flags.StringVar(&a.flags.logLevel, "log-level", "warn", "what to log to stderr: debug, info, warn or error")
 	flags.StringVar(&a.flags.logFormat, "log-format", "text", "text or json")
-	flags.StringVar(&a.flags.policy, "policy", "", "what the script may do: sealed, workspace, open, or a policy file (see hermes-exec policy)")
-	flags.StringVar(&a.flags.backend, "backend", "", "where to run (default: terminal.backend, else local)")
-	flags.StringVar(&a.flags.workdir, "workdir", "", "the session's working directory (default: terminal.cwd, else here)")
+	flags.Var((*text)(&a.flags.policy), "policy", "what the script may do: sealed, workspace, open, or a policy file (see hermes-exec policy)")
+	flags.Var((*text)(&a.flags.backend), "backend", "where to run (default: terminal.backend, else local)")
+	flags.Var((*text)(&a.flags.workdir), "workdir", "the session's working directory (default: terminal.cwd, else here)")
 	flags.StringArrayVar(&a.flags.env, "env", nil, "set NAME=value in the script's environment; may be repeated")
 	flags.StringArrayVar(&a.flags.pass, "pass-env", nil, "let variable NAME through to the script; may be repeated; provider keys never pass")
-	flags.StringVar(&a.flags.mode, "mode", "", "project: the working directory and its Python; strict: a scratch directory and a fixed Python")
+	flags.Var((*text)(&a.flags.mode), "mode", "project: the working directory and its Python; strict: a scratch directory and a fixed Python")
 	flags.StringVar(&a.flags.tools, "tools", "", "tools the script may call, comma-separated; \"\" grants none (default: the script tools)")
 	a.flags.given = flags.Changed
 	root.AddCommand(

@@ -17,7 +17,7 @@ import (
 type runFlags struct {
 	code        string
 	timeout     string
-	maxCalls    int
+	maxCalls    calls
 	interpreter string
 	json        bool
 	compat      bool
@@ -53,10 +53,9 @@ Ctrl-C interrupts the script; a second one kills it.`,
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows SCRIPT is the script's
 	flags.StringVarP(&f.code, "code", "c", "", "the script itself")
-	flags.StringVar(&f.timeout, "timeout", "", "end the script after this long: seconds, or 90s, 5m (default: code_execution.timeout, else 300)")
-	flags.IntVar(&f.maxCalls, "max-tool-calls", -1, "tool calls the script may make (default: code_execution.max_tool_calls, else 50)")
-	flags.Lookup("max-tool-calls").DefValue = "0" // shown by help, which hides a zero; -1 is "not given"
-	flags.StringVar(&f.interpreter, "interpreter", "", "the Python to use, a path or a name on PATH")
+	flags.Var((*text)(&f.timeout), "timeout", "end the script after this long: seconds, or 90s, 5m (default: code_execution.timeout, else 300)")
+	flags.Var(&f.maxCalls, "max-tool-calls", "tool calls the script may make (default: code_execution.max_tool_calls, else 50)")
+	flags.Var((*text)(&f.interpreter), "interpreter", "the Python to use, a path or a name on PATH")
 	flags.BoolVar(&f.json, "json", false, "print one result object instead of the script's output")
 	flags.BoolVar(&f.compat, "json-compat", false, "like --json, with Hermes Agent's own keys alone")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no warnings and no summary on stderr")

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/hermes-exec/hermes-exec/engine"
@@ -21,14 +23,7 @@ func (a *app) script(ctx context.Context, f runFlags, inline bool, args []string
 		}
 		script.Limits.Timeout = d
 	}
-	switch {
-	case f.maxCalls == 0:
-		script.Limits.MaxToolCalls = engine.NoToolCalls
-	case f.maxCalls > 0:
-		script.Limits.MaxToolCalls = f.maxCalls
-	case f.maxCalls < -1:
-		return script, fmt.Errorf("--max-tool-calls %d: want 0 or more", f.maxCalls)
-	}
+	script.Limits.MaxToolCalls = int(f.maxCalls)
 	switch {
 	case inline:
 		script.Code, script.Args = f.code, args
@@ -95,6 +90,10 @@ func parseTimeout(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
 		d, err = time.ParseDuration(s + "s")
+	}
+	const most = math.MaxInt64 / int64(time.Second)
+	if n, _ := strconv.ParseFloat(s, 64); n > float64(most) {
+		return 0, fmt.Errorf("--timeout %q: want at most %d seconds", s, most)
 	}
 	if err != nil || d <= 0 {
 		return 0, fmt.Errorf("--timeout %q: want a positive number of seconds, or a duration such as 90s or 5m", s)
