@@ -53,6 +53,9 @@ func (a *app) load() error {
 	if a.cfg != nil {
 		return nil
 	}
+	if err := a.checkEnvFlags(); err != nil {
+		return err
+	}
 	environ := os.Environ()
 	a.home = config.Home(environ)
 	if a.flags.given("home") { // who names one wants what is in it, not the defaults
@@ -208,6 +211,7 @@ func (a *app) open(ctx context.Context, quiet bool, tool string) (*engine.Sessio
 	}
 	if !quiet {
 		a.warn(s.Warnings()...)
+		a.warn(a.kept(e)...)
 	}
 	return s, nil
 }

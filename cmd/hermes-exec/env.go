@@ -2,9 +2,14 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/hermes-exec/hermes-exec/engine"
+	"github.com/hermes-exec/hermes-exec/envfilter"
 )
 
 func envCommand(a *app) *cobra.Command {
@@ -20,6 +25,7 @@ not, and by which rule. Values of what is dropped are never shown.`,
 			if err != nil {
 				return err
 			}
+			a.warn(a.kept(e)...)
 			decisions := e.EnvDecisions()
 			if asJSON {
 				return printJSON(a.stdout, decisions)
@@ -38,4 +44,50 @@ not, and by which rule. Values of what is dropped are never shown.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// checkEnvFlags refuses what --env and --pass-env cannot mean. What follows a =
+// may be a secret, and is not repeated.
+func (a *app) checkEnvFlags() error {
+	for _, kv := range a.flags.env {
+		name, _, ok := strings.Cut(kv, "=")
+		switch {
+		case !ok:
+			return fmt.Errorf("--env %q: want NAME=value", clip(kv))
+		case name == "":
+			return fmt.Errorf(`--env "=…": want NAME=value, there is no name before the =`)
+		}
+	}
+	for _, name := range a.flags.pass {
+		before, _, value := strings.Cut(name, "=")
+		switch {
+		case value:
+			return fmt.Errorf(`--pass-env "%s=…": want the name of a variable; --env sets one`, clip(before))
+		case strings.TrimSpace(name) == "":
+			return fmt.Errorf("--pass-env %q: want the name of a variable", name)
+		}
+	}
+	return nil
+}
+
+// kept says which variables --pass-env does not let through, and why.
+func (a *app) kept(e *engine.Engine) (texts []string) {
+	for _, name := range a.flags.pass {
+		name = strings.TrimSpace(name)
+		family, many := strings.CutSuffix(name, "*")
+		why := "it is not set"
+		if many {
+			why = "no variable passes by it (a family is NAME_*)"
+		}
+		passes := slices.ContainsFunc(e.EnvDecisions(), func(d envfilter.Decision) bool {
+			if d.Name == name && !d.Pass {
+				why = strings.TrimSuffix(d.Reason, ".")
+			}
+			return d.Pass && (d.Name == name || many && d.Rule == envfilter.RulePassthrough && strings.HasPrefix(d.Name, family))
+		})
+		if !passes {
+			texts = append(texts, fmt.Sprintf("--pass-env %s lets nothing through: %s", name, why))
+		}
+	}
+	return texts
 }
