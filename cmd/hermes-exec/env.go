@@ -26,7 +26,7 @@ not, and by which rule. Values of what is dropped are never shown.`,
 				return err
 			}
 			a.warn(a.kept(e)...)
-			decisions := e.EnvDecisions()
+			decisions := a.withSet(e.EnvDecisions())
 			if asJSON {
 				return printJSON(a.stdout, decisions)
 			}
@@ -44,6 +44,21 @@ not, and by which rule. Values of what is dropped are never shown.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// withSet adds the variables of --env to decisions, which stay in order.
+func (a *app) withSet(decisions []envfilter.Decision) []envfilter.Decision {
+	for _, kv := range a.flags.env {
+		name, value, _ := strings.Cut(kv, "=")
+		set := envfilter.Decision{Name: name, Value: value, Pass: true, Rule: "set", Reason: "Set by --env."}
+		at, found := slices.BinarySearchFunc(decisions, name, func(d envfilter.Decision, name string) int { return strings.Compare(d.Name, name) })
+		if found {
+			decisions[at] = set
+		} else {
+			decisions = slices.Insert(decisions, at, set)
+		}
+	}
+	return decisions
 }
 
 // checkEnvFlags refuses what --env and --pass-env cannot mean. What follows a =
