@@ -20,7 +20,6 @@ func policyCommand(a *app) *cobra.Command {
 		Long: `A policy is sealed, workspace, open, or a file in YAML with the keys extends,
 read, write, deny_read, deny_write, network, open_guards and best_effort.
 --policy, --mode and --workdir choose what these commands look at.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(policyShowCommand(a), policyCheckCommand(a), policyExplainCommand(a))
 	return cmd

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -23,20 +22,8 @@ failed · 126 refused · 130 interrupted · 128+N ended by signal N`,
   hermes-exec run -c 'from hermes_tools import terminal; print(terminal("uname")["output"])'
   cat script.py | hermes-exec run --json -
   hermes-exec tools call read_file '{"path": "README.md", "limit": 5}'`,
-		SilenceUsage:               true,
-		SilenceErrors:              true,
-		Args:                       cobra.ArbitraryArgs,
-		SuggestionsMinimumDistance: 2,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			msg := fmt.Sprintf("unknown command %q", args[0])
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				msg += fmt.Sprintf(", did you mean %q?", near[0])
-			}
-			return errors.New(msg + " (hermes-exec --help lists them)")
-		},
+		SilenceUsage:      true,
+		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	flags := root.PersistentFlags()
@@ -55,6 +42,7 @@ failed · 126 refused · 130 interrupted · 128+N ended by signal N`,
 		runCommand(a), toolsCommand(a), stubCommand(a), envCommand(a),
 		configCommand(a), policyCommand(a), doctorCommand(a), selftestCommand(a), reapCommand(a), versionCommand(),
 	)
+	groups(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
 	})

@@ -18,7 +18,6 @@ func toolsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tools",
 		Short: "List, describe and call tools",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(toolsListCommand(a), toolsSchemaCommand(a), toolsCallCommand(a))
 	return cmd
@@ -88,6 +87,11 @@ configuration. Declarations need no sandbox.`,
 				return err
 			}
 			if len(names) > 0 {
+				for _, name := range names {
+					if !all.Has(name) {
+						return unknownTool(name, all)
+					}
+				}
 				if all, err = all.Subset(names...); err != nil {
 					return err
 				}
@@ -136,17 +140,25 @@ the result is a failure.`,
 	}
 }
 
+// unknownTool refuses a name as a session does that is to grant it.
+func unknownTool(name string, known *registry.Registry) error {
+	return fmt.Errorf("%w: unknown tool %q%s", engine.ErrRefused, clip(name), nearOf(name, known.Names()))
+}
+
 func (a *app) call(ctx context.Context, name string, args json.RawMessage) error {
+	e, granted, err := a.declarations()
+	if err != nil {
+		return err
+	}
+	if name != "execute_code" && !e.Tools().Has(name) {
+		return unknownTool(name, e.Tools())
+	}
 	s, err := a.open(ctx, false, name)
 	if err != nil {
 		return err
 	}
 	var reply json.RawMessage
 	if name == "execute_code" {
-		e, granted, err := a.declarations()
-		if err != nil {
-			return err
-		}
 		script, err := registry.NewRegistry(e.ExecuteCode(granted, func(context.Context) (*engine.Session, error) { return s, nil }))
 		if err != nil {
 			return err
