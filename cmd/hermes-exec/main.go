@@ -48,8 +48,13 @@ func command(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	var code exitCode
+	// What nobody could read says nothing, whatever it said. Only of a run there
+	// is something left to tell, the script's own code: see run.
+	if lost := lostOutput(stdout); lost != nil && (err == nil || errors.As(err, &code)) && cmd.Name() != "run" {
+		err = fmt.Errorf("not all output could be printed: %w", lost)
+	}
 	switch {
 	case context.Cause(ctx) == errOutputClosed:
 		return exitPipe

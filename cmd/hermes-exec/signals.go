@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -53,10 +54,12 @@ func withSignals(parent context.Context, stderr io.Writer) (ctx context.Context,
 	}
 }
 
-// watched is a file that calls broken when it is a pipe without a reader.
+// watched is a file that calls broken when it is a pipe without a reader, and
+// remembers the first error of writing to it.
 type watched struct {
 	file   *os.File
 	broken func()
+	lost   *atomic.Pointer[error]
 }
 
 func (w watched) Fd() uintptr { return w.file.Fd() }
@@ -64,7 +67,7 @@ func (w watched) Fd() uintptr { return w.file.Fd() }
 // watchPipe makes a watched of an *os.File and leaves others as they are.
 func watchPipe(w io.Writer, broken func()) io.Writer {
 	if f, ok := w.(*os.File); ok {
-		return watched{f, broken}
+		return watched{f, broken, new(atomic.Pointer[error])}
 	}
 	return w
 }
@@ -74,7 +77,20 @@ func (w watched) Write(p []byte) (int, error) {
 	if errors.Is(err, syscall.EPIPE) {
 		w.broken()
 	}
+	if err != nil {
+		w.lost.CompareAndSwap(nil, &err)
+	}
 	return n, err
+}
+
+// lostOutput is why not all that was written to w arrived, nil when it did.
+func lostOutput(w io.Writer) error {
+	if w, ok := w.(watched); ok {
+		if err := w.lost.Load(); err != nil {
+			return *err
+		}
+	}
+	return nil
 }
 
 // killed ends the process at once. Nobody may be reading what it says.
