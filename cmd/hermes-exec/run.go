@@ -33,7 +33,8 @@ func runCommand(a *app) *cobra.Command {
 terminal, …) and is given sys.argv and a scrubbed environment; its output
 appears as it comes, or with --json in one result object.
 
-- reads the script from standard input. Everything after SCRIPT goes to it.
+- reads the script from standard input. Everything after SCRIPT goes to it; its
+own standard input is empty (/dev/null).
 Ctrl-C interrupts the script; a second one kills it.`,
 		Example: `  hermes-exec run survey.py src
   hermes-exec run -c 'from hermes_tools import read_file; print(read_file("go.mod")["content"])'
