@@ -48,6 +48,20 @@ func groups(root *cobra.Command) {
 	}
 }
 
+// arguments says what is missing or too much, and how it is written.
+func arguments(least, most int, missing string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		name := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+		switch {
+		case len(args) < least:
+			return fmt.Errorf("%s: want a %s; usage: %s", name, missing, cmd.UseLine())
+		case len(args) > most:
+			return fmt.Errorf("%s: %q is one argument too many; usage: %s", name, clip(args[most]), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
 func unknownCommand(under *cobra.Command, word string) error {
 	path := strings.TrimPrefix(under.CommandPath()+" ", under.Root().Name()+" ")
 	msg := fmt.Sprintf("unknown command %q", path+clip(word))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -61,7 +62,7 @@ the policy a run would have. The YAML is itself a policy file, to start from.`,
 		Example: `  hermes-exec policy show workspace
   hermes-exec policy show ./mine.yaml --json
   hermes-exec policy show --guards`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1, ""),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if guards {
 				return a.showGuards(asJSON)
@@ -202,7 +203,7 @@ func policyCheckCommand(a *app) *cobra.Command {
 		Use:     "check FILE",
 		Short:   "Check a policy file; exit code 126 and every mistake when there is one",
 		Example: `  hermes-exec policy check ./mine.yaml`,
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]
 			if err := policy.Check(name); err != nil {
@@ -229,7 +230,7 @@ func policyExplainCommand(a *app) *cobra.Command {
 		Short: "Tell what a script would get of a path, by which rule, and how to open it",
 		Example: `  hermes-exec policy explain ~/.ssh .git/hooks
   hermes-exec policy explain --policy sealed ~/notes.txt`,
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments(1, math.MaxInt, "PATH"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			p, _, err := a.plan("")
 			if err != nil {

@@ -109,6 +109,9 @@ func (a *app) run(ctx context.Context, f runFlags, inline bool, args []string) e
 			shown = fmt.Errorf("not all output could be shown: %w", r.StdoutLost)
 		}
 	}
+	if errors.Is(err, engine.ErrNoCode) && !asJSON { // the words agents know are not all a person needs
+		err = fmt.Errorf("%w Name a SCRIPT, - for standard input, or -c CODE (see hermes-exec run --help)", err)
+	}
 	if err != nil {
 		return errors.Join(err, shown)
 	}

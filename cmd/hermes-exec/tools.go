@@ -120,7 +120,7 @@ input for -. The result is printed as the caller would get it. Exit code 1 when
 the result is a failure.`,
 		Example: `  hermes-exec tools call read_file '{"path": "go.mod", "limit": 3}'
   hermes-exec tools call terminal '{"command": "git status --short"}' --workdir ~/project`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: arguments(1, 2, "NAME (hermes-exec tools list has them)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := "{}"
 			if len(args) == 2 {
