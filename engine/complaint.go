@@ -76,7 +76,10 @@ func complaints(text, dir string) (list []complaint) {
 	if len(text) > maxComplaintText {
 		text = text[len(text)-maxComplaintText:]
 	}
-	table := phrases()
+	table := phrasesIn(text)
+	if len(table) == 0 {
+		return nil
+	}
 	for end := len(text); end > 0 && len(list) < maxComplaints; {
 		begin := strings.LastIndexByte(text[:end], '\n') + 1
 		line := text[begin:end]
@@ -98,6 +101,9 @@ func complaints(text, dir string) (list []complaint) {
 				break
 			}
 			names := namesIn(line, at, at+len(p.text))
+			if p.trouble == troubleFixed && len(names) > 1 && copies(low[:at]) {
+				names = names[1:] // what is copied is only read
+			}
 			for _, name := range names {
 				list = append(list, complaint{p.trouble, absolute(dir, name)})
 			}
@@ -108,6 +114,24 @@ func complaints(text, dir string) (list []complaint) {
 		}
 	}
 	return list[:min(len(list), maxComplaints)]
+}
+
+// phrasesIn are those that a text has: most have none, and are long.
+func phrasesIn(text string) (table []phrase) {
+	low := lower(text)
+	for _, p := range phrases() {
+		if strings.Contains(low, p.text) {
+			table = append(table, p)
+		}
+	}
+	return table
+}
+
+// copies tells whether a line is about a copy, from its first name to the
+// second: git's "cannot copy 'a' to 'b'".
+func copies(line string) bool {
+	_, names, ok := strings.Cut(line, "copy '")
+	return ok && strings.Contains(names, "' to '")
 }
 
 // connects tells whether the lines before one, a traceback's, were about a

@@ -35,9 +35,20 @@ type judge struct {
 	files   sandbox.Files
 	redact  func(string) string
 	explain func(name string) string // nil without
+	outline bool                     // the policy has no paths: the box is elsewhere, and only there are they known
 
 	lookups int
 	found   []Denial
+}
+
+// complaints are those of what a run printed, the calls' among them. A script
+// that copes with an error, or prints what a program told it, was denied no less:
+// neither its exit code nor the stream says anything.
+func (p *place) complaints(stderr, stdout, dir string, calls []complaint) []complaint {
+	if p.session.spec.Policy.Unconfined {
+		return nil
+	}
+	return slices.Concat(complaints(stderr, dir), calls, complaints(stdout, dir))
 }
 
 // denials names at most maxDenials things that the policy really denies.
@@ -48,7 +59,7 @@ func (p *place) denials(ctx context.Context, list []complaint) []Denial {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), denialPatience)
 	defer cancel()
 	s := p.session
-	j := judge{policy: s.spec.Policy, info: p.info, files: p.box.Files(), redact: s.engine.redact, explain: s.explain}
+	j := judge{policy: s.spec.Policy, info: p.info, files: p.box.Files(), redact: s.engine.redact, explain: s.explain, outline: s.elsewhere}
 	return j.decide(ctx, list)
 }
 
@@ -64,6 +75,9 @@ func (j *judge) decide(ctx context.Context, list []complaint) []Denial {
 			if j.policy.Network == sandbox.NetworkOff {
 				j.add(Denial{"network access", "network: off", "--policy workspace, or a policy file with network: host"})
 			}
+			continue
+		}
+		if j.outline {
 			continue
 		}
 		name, ok := j.real(ctx, c.path)

@@ -72,6 +72,9 @@ func TestDenials(t *testing.T) {
 		{"error: could not write config file .git/config: Device or resource busy", `write "/work/.git/config" (files: deny_write "/work/.git/config")`},
 		{"error: could not lock config file .git/config: Read-only file system", `write "/work/.git/config" (files: deny_write "/work/.git/config")`},
 		{"fatal: Unable to create '/work/.git/config.lock': Read-only file system", `write "/work/.git/config" (files: deny_write "/work/.git/config")`},
+		{"fatal: cannot copy '/usr/share/git-core/templates/description' to '/work/.git/hooks/description': Read-only file system", `write "/work/.git/hooks/description" (files: deny_write "/work/.git/hooks")`},
+		{"fatal: cannot copy '/usr/share/x' to '/work/x': Read-only file system", ""},
+		{"fatal: Unable to create '/srv/r/.git/index.lock': Read-only file system", `write "/srv/r/.git/index.lock" (files: nothing allows it)`},
 		{"open /home/u/.ssh/x: permission denied", `use "/home/u/.ssh/x" (files: deny_read "/home/u/.ssh")`},
 		{"Error: EROFS: read-only file system, open '/etc/x'", `write "/etc/x" (files: nothing allows it)`},
 		{"Failed to write file: '/etc/x': read-only file system", `write "/etc/x" (files: nothing allows it)`},
@@ -265,9 +268,10 @@ func TestDenialsAreFewAndDifferent(t *testing.T) {
 
 // The whole way: a script's stderr, and errors of tool calls, into the result.
 func TestDenialsInTheResult(t *testing.T) {
-	says := func(code int, stderr string) program {
+	says := func(code int, stderr, stdout string) program {
 		return func(_ context.Context, _ *sandboxtest.FakeBox, cmd sandbox.Cmd) sandbox.Exit {
 			io.WriteString(cmd.Stderr, stderr)
+			io.WriteString(cmd.Stdout, stdout)
 			return sandbox.Exit{Code: code}
 		}
 	}
@@ -279,9 +283,13 @@ func TestDenialsInTheResult(t *testing.T) {
 		run    program
 		want   string
 	}{
-		{"a script that failed", testPolicy(), says(1, line), want},
-		{"a script that coped", testPolicy(), says(0, line), ""},
-		{"no confinement", sandbox.Policy{Unconfined: true}, says(1, line), ""},
+		{"a script that failed", testPolicy(), says(1, line, ""), want},
+		{"a script that coped", testPolicy(), says(0, line, ""), want},
+		{"a script that printed its error", testPolicy(), says(0, "", "so far\n"+line), want},
+		{"a script that printed it and failed of it", testPolicy(), says(1, line, line), want},
+		{"a script that printed what is allowed", testPolicy(), says(0, "", "OSError: [Errno 30] Read-only file system: '/work/x'\n"), ""},
+		{"a lot before the error", testPolicy(), says(0, "", strings.Repeat("a line of no interest\n", 100_000)+line), want},
+		{"no confinement", sandbox.Policy{Unconfined: true}, says(1, line, line), ""},
 	} {
 		fakeRun(t, c.policy, reporting{}, c.run, func(r Result, _ time.Duration) {
 			got := string(r.JSON())

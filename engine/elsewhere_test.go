@@ -85,6 +85,11 @@ func TestElsewhereNothingOfThisMachineGoesAlong(t *testing.T) {
 			if r.ToolCallsMade != 1 {
 				t.Errorf("%d calls", r.ToolCallsMade)
 			}
+			// Which paths the policy has there is not known here; the network is.
+			r, err = s.Run(t.Context(), Script{Code: "print('Network is unreachable')\nopen('/not/there')"})
+			if err != nil || len(r.Denials) != 1 || r.Denials[0].What != "network access" {
+				t.Errorf("%v, denials %+v", err, r.Denials)
+			}
 		})
 	}
 }

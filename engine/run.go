@@ -175,11 +175,7 @@ func (s *Session) run(ctx context.Context, script Script) (r Result, err error) 
 	}
 	r.Limit = exit.Limit
 	r.settle(exit, cause, limits.Timeout, out, errText)
-	said := g.complaints()
-	if r.Status != Success && !s.spec.Policy.Unconfined {
-		said = append(complaints(errText, dir), said...)
-	}
-	r.Denials = p.denials(ctx, said)
+	r.Denials = p.denials(ctx, p.complaints(errText, out, dir, g.complaints()))
 	return r, nil
 }
 
