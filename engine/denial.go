@@ -35,6 +35,7 @@ type judge struct {
 	files   sandbox.Files
 	redact  func(string) string
 	explain func(name string) string // nil without
+	hidden  string                   // the work dir that scripts were to start in, when the policy hides it
 	outline bool                     // the policy has no paths: the box is elsewhere, and only there are they known
 
 	lookups int
@@ -48,7 +49,27 @@ func (p *place) complaints(stderr, stdout, dir string, calls []complaint) []comp
 	if p.session.spec.Policy.Unconfined {
 		return nil
 	}
-	return slices.Concat(complaints(stderr, dir), calls, complaints(stdout, dir))
+	list := slices.Concat(complaints(stderr, dir), calls, complaints(stdout, dir))
+	if hidden := p.hiddenWorkDir(); hidden != "" {
+		for _, c := range slices.Concat(complaints(stderr, hidden), complaints(stdout, hidden)) {
+			if c.trouble == troubleMissing { // what is there is another's trouble
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+// hiddenWorkDir is the work dir that gave way to scratch because the policy hides
+// it: a name that was meant to be in it is missing. "" if scripts are where they
+// were to be.
+func (p *place) hiddenWorkDir() string {
+	s := p.session
+	dir := path.Clean(s.spec.WorkDir)
+	if s.mode != Project || s.elsewhere || !path.IsAbs(dir) || p.info.WorkDir != p.info.ScratchDir || s.spec.Policy.Access(dir).Read {
+		return ""
+	}
+	return dir
 }
 
 // denials names at most maxDenials things that the policy really denies.
@@ -59,7 +80,7 @@ func (p *place) denials(ctx context.Context, list []complaint) []Denial {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), denialPatience)
 	defer cancel()
 	s := p.session
-	j := judge{policy: s.spec.Policy, info: p.info, files: p.box.Files(), redact: s.engine.redact, explain: s.explain, outline: s.elsewhere}
+	j := judge{policy: s.spec.Policy, info: p.info, files: p.box.Files(), redact: s.engine.redact, explain: s.explain, hidden: p.hiddenWorkDir(), outline: s.elsewhere}
 	return j.decide(ctx, list)
 }
 
@@ -133,6 +154,9 @@ func (j *judge) decideFile(ctx context.Context, t trouble, name string) (what st
 	if a.Read && a.WriteRule.Clause == "own" {
 		a.WriteRule = sandbox.Rule{} // below a tree of the box's own, but the host's
 	}
+	if !a.Read && a.ReadRule.Clause == "own" && j.hidden != "" && sandbox.Covers(j.hidden, name) {
+		a.ReadRule = sandbox.Rule{} // the work dir is the policy's to bring in
+	}
 	read := !a.Read && j.isDenial(a.ReadRule)
 	write := !a.Write && j.isDenial(a.WriteRule)
 	switch t {
@@ -195,8 +219,11 @@ func (j *judge) ruleText(r sandbox.Rule) string {
 func (j *judge) hint(what, name string, rule sandbox.Rule) string {
 	if j.explain != nil {
 		asked := name
-		if what == toMove {
+		switch {
+		case what == toMove:
 			asked = rule.Path
+		case j.hidden != "" && rule.Clause == "" && sandbox.Covers(j.hidden, name):
+			asked = j.hidden // a file of it alone would not bring the script there
 		}
 		if hint := oneLine(j.redact(j.explain(asked)), maxHint); hint != "" {
 			return hint
