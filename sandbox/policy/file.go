@@ -221,7 +221,10 @@ func (r *reader) list(key string, n *yaml.Node) []entry {
 		r.fail(n.Line, key, "want at most %d entries, got %d", maxPaths, len(n.Content))
 		return nil
 	}
-	list := []entry{}
+	var list []entry
+	if len(n.Content) == 0 {
+		list = []entry{} // empty as it was written, not for its mistakes
+	}
 	for _, item := range n.Content {
 		if text := r.word(key, item); text != "" {
 			list = append(list, entry{r.where(item.Line, key), text})

@@ -97,6 +97,11 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%.60q: got %v, want …%s", c.yaml, err, c.want)
 		}
 	}
+	for _, list := range []string{"[12]", "['']", "[null]", "[[]]"} {
+		if _, err := parse("p.yaml", []byte("extends: workspace\nread: "+list+"\n")); err == nil || strings.Contains(err.Error(), "an empty list") {
+			t.Errorf("%s: %v", list, err)
+		}
+	}
 	_, err := parse("p.yaml", []byte("read: [a]\nwrite: [b]\nnetwork: c\n"))
 	if got := strings.Count(fmt.Sprint(err), "p.yaml:"); got != 3 {
 		t.Errorf("want all three mistakes, got %v", err)
