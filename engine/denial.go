@@ -232,9 +232,9 @@ func (j *judge) hint(what, name string, rule sandbox.Rule) string {
 	switch rule.Clause {
 	case "":
 		if what == toUse {
-			return fmt.Sprintf("a policy file with read: [%s], or write: if it is to be changed; or --policy open", j.quote(name))
+			return fmt.Sprintf("a policy file with read: [%s], or write: and its directory if it is to be changed; or --policy open", j.quote(name))
 		}
-		return fmt.Sprintf("a policy file with %s: [%s], or --policy open", what, j.quote(name))
+		return "a policy file with write: and the directory it is in, or --policy open"
 	case "deny_read":
 		return "its guard in code_execution.open_guards, or out of deny_read: hermes-exec policy explain " + j.quote(name) + " names it"
 	}

@@ -219,10 +219,10 @@ func TestDenialHints(t *testing.T) {
 		return got[0]
 	}
 	for line, want := range map[string]string{
-		text("/etc/x"):                         `a policy file with write: ["/etc/x"], or --policy open`,
+		text("/etc/x"):                         `a policy file with write: and the directory it is in, or --policy open`,
 		text(".git/hooks"):                     `its guard in code_execution.open_guards, or out of deny_write: hermes-exec policy explain "/work/.git/hooks" names it`,
 		"cat: /home/u/.ssh: Permission denied": `its guard in code_execution.open_guards, or out of deny_read: hermes-exec policy explain "/home/u/.ssh" names it`,
-		"cat: /srv/x: Permission denied":       `a policy file with read: ["/srv/x"], or write: if it is to be changed; or --policy open`,
+		"cat: /srv/x: Permission denied":       `a policy file with read: ["/srv/x"], or write: and its directory if it is to be changed; or --policy open`,
 		"Network is unreachable":               "--policy workspace, or a policy file with network: host",
 	} {
 		p := testPolicy()
@@ -276,7 +276,7 @@ func TestDenialsInTheResult(t *testing.T) {
 		}
 	}
 	const line = "OSError: [Errno 30] Read-only file system: '/etc/x'\n"
-	want := `"denials":[{"what":"write \"/etc/x\"","clause":"files: nothing allows it","hint":"a policy file with write: [\"/etc/x\"], or --policy open"}]`
+	want := `"denials":[{"what":"write \"/etc/x\"","clause":"files: nothing allows it","hint":"a policy file with write: and the directory it is in, or --policy open"}]`
 	for _, c := range []struct {
 		name   string
 		policy sandbox.Policy

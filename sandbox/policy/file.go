@@ -295,6 +295,9 @@ func (b *builder) apply(s fileSpec) error {
 		if err != nil {
 			return refuse("policy: %s: %v", e.where, err)
 		}
+		if err := ownTree(b.links.real(place)); err != nil {
+			return refuse("policy: %s: %v", e.where, err)
+		}
 		if !b.links.exists(place) {
 			b.note("%s: %s does not exist here", e.where, place)
 			continue
@@ -305,7 +308,7 @@ func (b *builder) apply(s fileSpec) error {
 	for _, e := range s.write {
 		place, err := b.expand(e.path, false)
 		if err == nil {
-			err = b.checkTree(place)
+			err = b.checkWrite(place)
 		}
 		if err != nil {
 			return refuse("policy: %s: %v", e.where, err)

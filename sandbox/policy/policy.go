@@ -39,7 +39,9 @@ type Plan struct {
 	Env    []string // NAME=value, to set in the box: where private caches are
 	Notes  []string // what holds otherwise than one might expect, and why
 
-	guards map[sandbox.Rule]string
+	guards  map[sandbox.Rule]string
+	workdir string
+	belongs func(place string) error // why a place cannot be given to be written
 }
 
 // Guard names the guard that a deny rule of the plan belongs to; "" when the
@@ -192,7 +194,11 @@ func (b *builder) finish() (Plan, error) {
 	p.DenyWrite = compact(within(p.DenyWrite, slices.Concat(p.Write, p.Private)))
 	slices.Sort(p.BestEffort)
 	p.BestEffort = slices.Compact(p.BestEffort)
-	plan := Plan{Policy: *p, Env: b.env, Notes: b.notes, guards: b.guards}
+	plan := Plan{Policy: *p, Env: b.env, Notes: b.notes, guards: b.guards, workdir: b.workdir}
+	plan.belongs = func(place string) error { // what there is may have changed since
+		later := builder{c: b.c, homes: b.homes}
+		return later.belongs(place)
+	}
 
 	for _, tree := range slices.Concat([]named{{"the work dir", b.workdir}}, b.named) {
 		a := p.Access(tree.path)
