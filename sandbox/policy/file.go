@@ -37,7 +37,11 @@ type entry struct{ where, path string }
 // Check reads a policy file and says everything that is wrong with it, without
 // a work dir to resolve it for.
 func Check(name string) error {
+	given := name
 	name, data, err := readFile(name)
+	if err != nil && (given == Sealed || given == Workspace || given == Open) && !exists(name) {
+		return refuse("policy: %s is built in and has no file to check: hermes-exec policy show %s prints it", given, given)
+	}
 	if err == nil {
 		_, err = parse(name, data)
 	}
