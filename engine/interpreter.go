@@ -92,6 +92,9 @@ func (c *choice) choose(ctx context.Context) (interpreter, error) {
 			err = fmt.Errorf("%s is not on PATH", c.named)
 		}
 		if err != nil {
+			if closed := c.closed(c.namesOf(c.named)); closed != nil {
+				err = closed
+			}
 			return interpreter{}, fmt.Errorf("%w: %w", ErrNoInterpreter, err)
 		}
 		return interpreter{path: found}, nil
@@ -124,12 +127,30 @@ func (c *choice) choose(ctx context.Context) (interpreter, error) {
 		}
 		names = names[min(at+1, len(names)):]
 	}
+	all := c.onPath("python3")
+	for _, env := range c.environments() {
+		all = append(all, env.names...)
+	}
+	if err := c.closed(all); err != nil {
+		return interpreter{}, fmt.Errorf("%w: %w", ErrNoInterpreter, err)
+	}
 	msg := "there is no python3 on PATH"
 	if len(passed) > 0 {
 		msg = strings.Join(passed, "; ")
 	}
 	return interpreter{}, fmt.Errorf("%w: %s; install Python 3.%d or newer, or name one with --interpreter or code_execution.python",
 		ErrNoInterpreter, msg, minMinor)
+}
+
+// closed names the policy as the reason that there is no interpreter, when it lets
+// none of the names be read.
+func (c *choice) closed(names []string) error {
+	s := c.p.session
+	readable := func(name string) bool { return s.spec.Policy.Access(path.Clean(name)).Read }
+	if s.elsewhere || len(names) == 0 || slices.ContainsFunc(names, readable) {
+		return nil
+	}
+	return fmt.Errorf("%w: the policy %s lets none be read; extends: sealed in its file gives those of the system", ErrRefused, s.policy)
 }
 
 // environment is one the user activated.
