@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,8 +27,13 @@ type command struct {
 	ending bool
 	timer  *time.Timer
 	at     time.Time
+	last   *time.Timer // kills the reaper too
 	over   bool
 }
+
+// reapWithin is how long a reaper that was told to kill everything may take to
+// report it, before it is killed itself, and what was used is not known.
+const reapWithin = 500 * time.Millisecond
 
 // command starts what a new connection asks for. It runs on the thread that
 // reapers die with; what comes after is done by goroutines.
@@ -118,9 +124,12 @@ func (c *command) follow() {
 		all := report{User: uint64(ru.Utime.Nano()), System: uint64(ru.Stime.Nano()), MaxRSS: max(first.MaxRSS, uint64(ru.Maxrss))}
 		c.gone(outlived, code, sig, all, 0)
 	}
-	c.reaper.free()
 	c.mu.Lock()
-	c.over = true // whatever was said: its number and descriptor are others' now
+	c.over = true // whatever was said: its number, memory and descriptor are others' now
+	if c.last != nil {
+		c.last.Stop()
+	}
+	c.reaper.free()
 	unix.Close(c.pidfd)
 	c.mu.Unlock()
 	c.g.mu.Lock()
@@ -309,18 +318,22 @@ func (c *command) sweep(look func()) {
 	}
 }
 
-// kill ends everything: with PID 1 dies its namespace.
+// kill ends everything: the reaper kills all others at once, so that it hears
+// what they used. With PID 1 dies its namespace, whatever it still has to say.
 func (c *command) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
-		return
-	}
-	if !c.g.c.Namespaces {
+	switch {
+	case c.over:
+	case !c.g.c.Namespaces:
 		_, _ = c.tree.kill()
-		return
+	case c.last == nil:
+		c.last = time.AfterFunc(reapWithin, func() {
+			c.sweep(func() { _ = unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0) })
+		})
+		atomic.StoreUint32(&c.reaper.l.ending, endAsked)
+		_ = unix.PidfdSendSignal(c.pidfd, unix.SIGCHLD, nil, 0)
 	}
-	_ = unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0)
 }
 
 func (c *command) write(f frame) {

@@ -44,6 +44,9 @@ type launch struct {
 	limits  [4]limit
 	nlimits int
 
+	ending uint32 // endAsked by the guest, which then wakes the reaper
+	wake   uint64 // the set of signals that do: SIGCHLD, which stays blocked
+
 	// What the copies write to.
 	order   [8]byte
 	rights  rights
@@ -61,6 +64,13 @@ type launch struct {
 	proc    [8]byte // "proc", NUL
 	procDir [8]byte // "/proc", NUL
 }
+
+// What is to become of everything a reaper waits for: it is to be killed, or has
+// been, and is not told of any more before its end.
+const (
+	endAsked = 1 + iota
+	endDone
+)
 
 // rights are three descriptors as they come with a message.
 type rights struct {
@@ -160,20 +170,27 @@ func reap(l *launch) {
 	}
 	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, 4, 1<<32-1, 0, 0, 0, 0)
 	syscall.RawSyscall6(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&l.header)), uintptr(unsafe.Pointer(&l.caps)), 0, 0, 0, 0)
-	options := uintptr(unix.WALL)
 	for {
-		pid, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&l.status)), options, uintptr(unsafe.Pointer(&l.rusage)), 0, 0)
-		if errno == unix.EINTR {
-			continue
+		// Asked before PID 1 is killed, with which the kernel forgets what all others
+		// used. Elsewhere -1 would be every process of the user.
+		if l.ending == endAsked {
+			l.ending = endDone
+			if self, _, _ := syscall.RawSyscall6(unix.SYS_GETPID, 0, 0, 0, 0, 0, 0); self == 1 {
+				syscall.RawSyscall6(unix.SYS_KILL, ^uintptr(0), uintptr(unix.SIGKILL), 0, 0, 0, 0)
+			}
 		}
+		pid, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&l.status)), unix.WALL|unix.WNOHANG, uintptr(unsafe.Pointer(&l.rusage)), 0, 0)
 		if errno != 0 { // ECHILD: nothing is left
 			l.out.Last = 1
 			tell(l)
 			syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 0, 0, 0, 0, 0, 0)
 		}
-		if pid == 0 { // others outlive the main process
-			tell(l)
-			options = unix.WALL
+		if pid == 0 {
+			if main == 0 && l.ending == 0 { // others outlive the main process
+				tell(l)
+				main = ^uintptr(0)
+			}
+			syscall.RawSyscall6(unix.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&l.wake)), 0, 0, 8, 0, 0)
 			continue
 		}
 		l.out.User += uint64(l.rusage.Utime.Sec)*1e9 + uint64(l.rusage.Utime.Usec)*1e3
@@ -183,7 +200,7 @@ func reap(l *launch) {
 		}
 		if pid == main {
 			l.out.Status = uint64(uint32(l.status))
-			options = unix.WALL | unix.WNOHANG // is anything left?
+			main = 0
 		}
 	}
 }

@@ -76,6 +76,7 @@ func (g *inside) newReaper(room int) (r *reaper, err error) {
 func (g *inside) fill(l *launch, wire, started, report int) {
 	l.nested, l.ruleset = g.c.Namespaces, -1
 	l.wire, l.started, l.report = wire, started, report
+	l.wake = 1 << (unix.SIGCHLD - 1)
 	copy(l.proc[:], "proc")
 	copy(l.procDir[:], "/proc")
 	l.header.Version = unix.LINUX_CAPABILITY_VERSION_3

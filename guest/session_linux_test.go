@@ -130,6 +130,59 @@ func TestSwappedSource(t *testing.T) {
 	}
 }
 
+// TestUsedByTheKilled: what had to be killed tells nothing itself, but what it
+// used is known, of all its processes.
+func TestUsedByTheKilled(t *testing.T) {
+	for name, orphaned := range map[string]string{"with the main process": "os.wait()", "after it": "raise SystemExit(3)"} {
+		t.Run(name, func(t *testing.T) {
+			box := confined(t, nil)
+			r, err := box.Command()
+			if err != nil {
+				t.Fatal(err)
+			}
+			null, _ := os.Open(os.DevNull)
+			defer null.Close()
+			out, theirs, _ := os.Pipe()
+			defer out.Close()
+			_, err = r.Start(context.Background(), Command{Dir: "/", Keep: true, Env: []string{}, Args: []string{"/usr/bin/python3", "-c", `
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def burn():
+    while time.process_time() < 0.2: pass
+    os.write(1, b"x")
+burn()
+for _ in range(2):
+    if os.fork() == 0:
+        burn()
+        while True: signal.pause()
+` + orphaned}}, [3]*os.File{null, theirs, null})
+			theirs.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
+				t.Fatal(err)
+			}
+			if orphaned != "os.wait()" {
+				if e, err := r.Next(); err != nil || e.Gone || e.Code != 3 {
+					t.Fatalf("%+v, %v", e, err)
+				}
+			}
+			if err := r.End(0); err != nil {
+				t.Fatal(err)
+			}
+			e, err := r.Next()
+			if used := e.Usage.User + e.Usage.System; err != nil || !e.Gone || e.Left > 0 || used < 600*time.Millisecond {
+				t.Errorf("%+v, %v, used %v of 0.6 s", e, err, used)
+			}
+			if e.Exited && e.Signal != syscall.SIGKILL {
+				t.Errorf("ended by %v", e.Signal)
+			}
+			r.Close()
+		})
+	}
+}
+
 func BenchmarkConfine(b *testing.B) {
 	var s Spawner
 	defer s.Close()
