@@ -78,6 +78,7 @@ func (c *command) start(cmd Command, fds []int) (stage string, err error) {
 			return "guest", err
 		}
 	}
+	g.bound(r.l)
 	if stage, err = r.run(cmd, fds); err == nil {
 		c.pid, stage = r.pid, "guest"
 		c.pidfd, err = unix.PidfdOpen(c.pid, 0) // it is not waited for yet, so it is this one

@@ -28,7 +28,8 @@ type Confinement struct {
 	Read, Write []string
 	// Devices are directories of devices that may be used, ioctl included.
 	Devices []string
-	// PIDs bounds processes and threads of the box's user inside, 0 for no bound.
+	// PIDs bounds processes and threads of the box's user inside, besides the
+	// guest's own; 0 for no bound.
 	PIDs int
 	// Files says that the first descriptor sent along is a connection to serve
 	// files on.

@@ -102,9 +102,25 @@ func (g *inside) fill(l *launch, wire, started, report int) {
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &open) == nil {
 		l.add(unix.RLIMIT_NOFILE, min(open.Cur, open.Max/2, usualFiles), open.Max/2)
 	}
-	if g.c.PIDs > 0 {
-		l.add(unix.RLIMIT_NPROC, uint64(g.c.PIDs), uint64(g.c.PIDs))
+}
+
+// bound bounds the processes of a command that starts now. The kernel counts the
+// guest's own with them, which a command is not to have fewer for: those there
+// are now, not what the guest makes later.
+func (g *inside) bound(l *launch) {
+	if g.c.PIDs <= 0 {
+		return
 	}
+	own := 0
+	var st unix.Stat_t
+	if unix.Stat("/proc/self/task", &st) == nil { // has a link for each thread, and two
+		own = max(int(st.Nlink)-2, 0)
+	}
+	g.mu.Lock()
+	own += len(g.commands) + len(g.starting) // reapers
+	g.mu.Unlock()
+	most := uint64(g.c.PIDs + own)
+	l.add(unix.RLIMIT_NPROC, most, most)
 }
 
 // usualFiles is the lower limit of open files systems start programs with: more

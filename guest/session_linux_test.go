@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -180,6 +182,31 @@ for _ in range(2):
 			}
 			r.Close()
 		})
+	}
+}
+
+// forkAll forks until it may not, and leaves what it made.
+const forkAll = `
+import os, time
+n = 0
+try:
+    while True:
+        if os.fork() == 0: time.sleep(1000)
+        n += 1
+except BlockingIOError:
+    print(n)
+    raise SystemExit(1)
+`
+
+// TestProcessesOfTheCommand: what the guest is itself made of takes nothing of
+// what its commands may have, but for the little it makes meanwhile.
+func TestProcessesOfTheCommand(t *testing.T) {
+	box := confined(t, func(c *Confinement) { c.PIDs = 30 })
+	for range 2 {
+		text, e := output(t, box, "/usr/bin/python3", "-c", forkAll)
+		if n, err := strconv.Atoi(strings.TrimSpace(text)); err != nil || n < 26 || n > 30 || e.Code != 1 {
+			t.Errorf("%q, %+v", text, e)
+		}
 	}
 }
 

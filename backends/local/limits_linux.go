@@ -15,8 +15,7 @@ import (
 )
 
 // ownProcesses is how much the guest's bound on processes is above that of a
-// control group, for the guest's own threads and so that the group, which
-// counts, is the one that is met.
+// control group, so that the group, which counts, is the one that is met.
 const ownProcesses = 64
 
 // limiter makes the control groups of a backend's boxes.
