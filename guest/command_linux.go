@@ -22,6 +22,7 @@ type command struct {
 	pidfd  int
 	keep   bool
 	tree   tree
+	most   int // processes there may be, the guest's own included; 0 for no bound
 
 	mu     sync.Mutex // guards what follows, and writing to conn
 	ending bool
@@ -78,7 +79,7 @@ func (c *command) start(cmd Command, fds []int) (stage string, err error) {
 			return "guest", err
 		}
 	}
-	g.bound(r.l)
+	c.most = g.bound(r.l)
 	if stage, err = r.run(cmd, fds); err == nil {
 		c.pid, stage = r.pid, "guest"
 		c.pidfd, err = unix.PidfdOpen(c.pid, 0) // it is not waited for yet, so it is this one
@@ -103,7 +104,7 @@ func (c *command) follow() {
 	last := first
 	outlived := first.Last == 0 && first.MaxRSS > 0 // the main process, by others
 	if outlived {
-		c.write(newFrame(kindExited).number(code).number(sig).used(first).number(0))
+		c.write(newFrame(kindExited).number(code).number(sig).used(first, false).number(0))
 		if !c.keep {
 			c.end(drainGrace, false)
 		}
@@ -151,15 +152,26 @@ func (c *command) gone(exited bool, code, sig uint64, used report, left uint64) 
 		}
 		c.mu.Unlock()
 	}
+	crowded := c.crowded()
 	switch {
 	case exited:
-		c.write(newFrame(kindGone).used(used).number(left))
+		c.write(newFrame(kindGone).used(used, crowded).number(left))
 	case left == 0:
-		c.write(newFrame(kindExited).number(code).number(sig).used(used).number(1))
+		c.write(newFrame(kindExited).number(code).number(sig).used(used, crowded).number(1))
 	default:
-		c.write(newFrame(kindExited).number(code).number(sig).used(used).number(0))
-		c.write(newFrame(kindGone).used(used).number(left))
+		c.write(newFrame(kindExited).number(code).number(sig).used(used, crowded).number(0))
+		c.write(newFrame(kindGone).used(used, crowded).number(left))
 	}
+}
+
+// crowded reports whether there were as many processes as there may be, when the
+// tree was looked at to be ended: the kernel does not tell of forks it refused.
+// By then the main process may have made room for one. Without namespaces others'
+// are seen too.
+func (c *command) crowded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.most > 0 && c.g.c.Namespaces && c.tree.most+1 >= c.most
 }
 
 // bury waits for the reaper's end. One that stays too long is told of.
@@ -343,4 +355,10 @@ func (c *command) write(f frame) {
 	_, _ = c.conn.Write(f.bytes())
 }
 
-func (f frame) used(r report) frame { return f.number(r.User).number(r.System).number(r.MaxRSS << 10) }
+func (f frame) used(r report, crowded bool) frame {
+	f = f.number(r.User).number(r.System).number(r.MaxRSS << 10)
+	if crowded {
+		return f.number(1)
+	}
+	return f.number(0)
+}

@@ -26,8 +26,9 @@
 //	h  version                          hello, sent first
 //	r  pid                              the command runs
 //	f  errno stage                      it could not be run, see StartError
-//	x  code signal user system rss gone the main process ended; gone 1: nothing is left
-//	g  user system rss left             nothing is left, or left processes resist SIGKILL
+//	x  code signal user system rss crowded gone
+//	                                    the main process ended; crowded 1: no more were allowed; gone 1: nothing is left
+//	g  user system rss crowded left     nothing is left, or left processes resist SIGKILL
 //
 //	engine → guest
 //	c  flags dir n args… n env…         the command (flags 1: keep, 2: terminal); its first byte carries the three

@@ -38,6 +38,9 @@ type Event struct {
 	Signal syscall.Signal
 	Usage  Usage
 	Left   int
+	// Crowded says that, when the guest looked, there were as many processes as
+	// Confinement.PIDs allows.
+	Crowded bool
 }
 
 func parseEvent(kind byte, p *payload) (Event, error) {
@@ -49,10 +52,12 @@ func parseEvent(kind byte, p *payload) (Event, error) {
 	case kindExited:
 		e.Exited, e.Code, e.Signal = true, int(int64(p.number())), syscall.Signal(p.number())
 		usage()
+		e.Crowded = p.number() == 1
 		e.Gone = p.number() == 1
 	case kindGone:
 		e.Gone = true
 		usage()
+		e.Crowded = p.number() == 1
 		e.Left = int(p.number())
 	default:
 		return Event{}, errFrame

@@ -106,10 +106,10 @@ func (g *inside) fill(l *launch, wire, started, report int) {
 
 // bound bounds the processes of a command that starts now. The kernel counts the
 // guest's own with them, which a command is not to have fewer for: those there
-// are now, not what the guest makes later.
-func (g *inside) bound(l *launch) {
+// are now, not what the guest makes later. It returns how many there may be.
+func (g *inside) bound(l *launch) int {
 	if g.c.PIDs <= 0 {
-		return
+		return 0
 	}
 	own := 0
 	var st unix.Stat_t
@@ -119,8 +119,8 @@ func (g *inside) bound(l *launch) {
 	g.mu.Lock()
 	own += len(g.commands) + len(g.starting) // reapers
 	g.mu.Unlock()
-	most := uint64(g.c.PIDs + own)
-	l.add(unix.RLIMIT_NPROC, most, most)
+	l.add(unix.RLIMIT_NPROC, uint64(g.c.PIDs+own), uint64(g.c.PIDs+own))
+	return g.c.PIDs + own
 }
 
 // usualFiles is the lower limit of open files systems start programs with: more

@@ -65,6 +65,7 @@ func output(t testing.TB, box *Session, args ...string) (string, Event) {
 			last = e
 		}
 		if e.Gone {
+			last.Crowded = e.Crowded
 			break
 		}
 	}
@@ -204,9 +205,13 @@ func TestProcessesOfTheCommand(t *testing.T) {
 	box := confined(t, func(c *Confinement) { c.PIDs = 30 })
 	for range 2 {
 		text, e := output(t, box, "/usr/bin/python3", "-c", forkAll)
-		if n, err := strconv.Atoi(strings.TrimSpace(text)); err != nil || n < 26 || n > 30 || e.Code != 1 {
+		if n, err := strconv.Atoi(strings.TrimSpace(text)); err != nil || n < 26 || n > 30 || e.Code != 1 || !e.Crowded {
 			t.Errorf("%q, %+v", text, e)
 		}
+	}
+	few := "for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; exit 1"
+	if text, e := output(t, box, "sh", "-c", few); text != "" || e.Code != 1 || e.Crowded {
+		t.Errorf("%q, %+v", text, e)
 	}
 }
 

@@ -258,8 +258,9 @@ func run(cmd Command, files []int, inherited []unix.Signal) (pid int, stage stri
 	return pid, "exec", err
 }
 
+// usage is what u says, of a tree whose processes nothing bounds.
 func (f frame) usage(u *unix.Rusage) frame {
-	return f.number(uint64(u.Utime.Nano())).number(uint64(u.Stime.Nano())).number(uint64(u.Maxrss) << 10)
+	return f.number(uint64(u.Utime.Nano())).number(uint64(u.Stime.Nano())).number(uint64(u.Maxrss) << 10).number(0)
 }
 
 func add(sum, u *unix.Rusage) {

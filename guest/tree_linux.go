@@ -20,12 +20,14 @@ type tree struct {
 	stat    [512]byte
 	procs   []proc // of the last scan, by pid
 	told    map[identity]bool
+	most    int // threads of all processes any scan saw
 }
 
 type proc struct {
 	identity
 	parent  int
 	session int
+	threads int
 	member  bool // a descendant of root
 	known   bool // member is decided
 }
@@ -152,6 +154,7 @@ func (t *tree) scan() error {
 		t.dirents = make([]byte, 32<<10)
 	}
 	t.procs = t.procs[:0]
+	threads := 0
 	dir, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -176,11 +179,13 @@ func (t *tree) scan() error {
 			if pid, ok := parsePID(b[19:size]); ok {
 				if p, ok := t.read(pid); ok {
 					t.procs = append(t.procs, p)
+					threads += p.threads
 				}
 			}
 			b = b[size:]
 		}
 	}
+	t.most = max(t.most, threads)
 	slices.SortFunc(t.procs, func(a, b proc) int { return a.pid - b.pid })
 	return nil
 }
@@ -254,13 +259,13 @@ func parseStat(b []byte) (proc, bool) {
 	}
 	b = b[at+2:]
 	var p proc
-	const parent, session, start = 1, 3, 19 // fields counted from the state
+	const parent, session, threads, start = 1, 3, 17, 19 // fields counted from the state
 	for field := 0; len(b) > 0; field++ {
 		end := slices.Index(b, ' ')
 		if end < 0 {
 			end = len(b)
 		}
-		if field == parent || field == session || field == start {
+		if field == parent || field == session || field == threads || field == start {
 			n, ok := parseNumber(b[:end])
 			if !ok {
 				return proc{}, false
@@ -270,6 +275,8 @@ func parseStat(b []byte) (proc, bool) {
 				p.parent = int(n)
 			case session:
 				p.session = int(n)
+			case threads:
+				p.threads = int(n)
 			default:
 				p.start = n
 				return p, true

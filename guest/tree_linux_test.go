@@ -16,10 +16,10 @@ func TestParseStat(t *testing.T) {
 		want proc
 		ok   bool
 	}{
-		{"1 (init) S" + tail, proc{parent: 42, session: 7, identity: identity{start: 987654}}, true},
-		{"9 (a b) c) Z" + tail, proc{parent: 42, session: 7, identity: identity{start: 987654}}, true},
-		{"9 () R 1 1 1 (x) S" + tail, proc{parent: 42, session: 7, identity: identity{start: 987654}}, true},
-		{"9 (\n\xff) R" + tail, proc{parent: 42, session: 7, identity: identity{start: 987654}}, true},
+		{"1 (init) S" + tail, proc{parent: 42, session: 7, threads: 1, identity: identity{start: 987654}}, true},
+		{"9 (a b) c) Z" + tail, proc{parent: 42, session: 7, threads: 1, identity: identity{start: 987654}}, true},
+		{"9 () R 1 1 1 (x) S" + tail, proc{parent: 42, session: 7, threads: 1, identity: identity{start: 987654}}, true},
+		{"9 (\n\xff) R" + tail, proc{parent: 42, session: 7, threads: 1, identity: identity{start: 987654}}, true},
 		{"", proc{}, false},
 		{"1 init S 1", proc{}, false},
 		{"1 (init)", proc{}, false},

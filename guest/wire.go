@@ -7,7 +7,7 @@ import (
 )
 
 // version is said in the hello; an engine talks to guests of its own only.
-const version = 1
+const version = 2
 
 // The kinds of frames.
 const (

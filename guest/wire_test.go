@@ -95,8 +95,8 @@ func FuzzParseCommand(f *testing.F) {
 }
 
 func FuzzParseEvent(f *testing.F) {
-	f.Add(byte(kindExited), newFrame(kindExited).number(1).number(2).number(3).number(4).number(5).number(1).bytes()[headerSize:])
-	f.Add(byte(kindGone), newFrame(kindGone).number(3).number(4).number(5).number(0).bytes()[headerSize:])
+	f.Add(byte(kindExited), newFrame(kindExited).number(1).number(2).number(3).number(4).number(5).number(1).number(1).bytes()[headerSize:])
+	f.Add(byte(kindGone), newFrame(kindGone).number(3).number(4).number(5).number(1).number(0).bytes()[headerSize:])
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		e, err := parseEvent(kind, &payload{rest: b})
 		if err == nil && !e.Exited && !e.Gone {

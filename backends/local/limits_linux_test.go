@@ -29,7 +29,10 @@ func limited(t *testing.T, r sandbox.Resources, bestEffort ...sandbox.ClauseName
 			t.Fatal(err)
 		}
 	}
-	backend := New(Config{})
+	return limitedBy(t, New(Config{}), dir, r, bestEffort...)
+}
+
+func limitedBy(t *testing.T, backend *Backend, dir string, r sandbox.Resources, bestEffort ...sandbox.ClauseName) (sandbox.Sandbox, error) {
 	t.Cleanup(func() { backend.Close() })
 	return backend.Create(context.Background(), sandbox.Spec{
 		ID: limitedID, WorkDir: dir, Resources: r,
@@ -139,6 +142,34 @@ except BlockingIOError: raise SystemExit(f"{n} forks")
 	}
 	if out, exit := in(t, box, "echo", "well"); out != "well\n" || exit.Limit != "" {
 		t.Errorf("the next command: %q %+v", out, exit)
+	}
+}
+
+// Where no control group counts, the processes at the end do.
+func TestProcessLimitWithoutAGroup(t *testing.T) {
+	dir := t.TempDir()
+	if os.Getuid() == 0 {
+		if err := os.Chown(dir, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+	}
+	backend := New(Config{})
+	backend.host.limits.once.Do(func() {}) // there are none
+	box, err := limitedBy(t, backend, dir, sandbox.Resources{PIDs: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close(context.Background())
+	if box.Info().Rung != sandbox.RungNamespaces {
+		t.Skip("without namespaces there is no bound")
+	}
+	for script, want := range map[string]sandbox.Limit{
+		"while true; do sleep 1000 & done":                      sandbox.LimitPIDs,
+		"for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; false": "",
+	} {
+		if out, exit := in(t, box, "sh", "-c", script); exit.Code == 0 || exit.Limit != want {
+			t.Errorf("%s: %q %+v", script, out, exit)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type process struct {
 	exited chan struct{} // closed when the main process has ended
 	ended  chan struct{} // closed when Wait may answer
 	exit   sandbox.Exit
+	crowd  bool // there were as many processes as may be
 	err    error
 	gone   chan struct{} // closed when nothing of the tree is left
 
@@ -227,7 +228,7 @@ func (p *process) follow(forget func() bool) {
 	if !event.Exited { // lost, or not to be killed
 		p.exit.Code = -1
 	}
-	p.use(event.Usage)
+	p.use(event)
 	if err == nil && !event.Gone && p.keep {
 		p.drain(drainGrace)
 		p.finish(nil)
@@ -235,7 +236,7 @@ func (p *process) follow(forget func() bool) {
 	for err == nil && !event.Gone {
 		event, err = p.sup.Next()
 		if !p.keep {
-			p.use(event.Usage)
+			p.use(event)
 		}
 	}
 	if err != nil && p.box.inside == nil && p.box.backend.config.Adopt {
@@ -270,8 +271,9 @@ func (p *process) follow(forget func() bool) {
 }
 
 // use keeps the latest usage.
-func (p *process) use(u guest.Usage) {
-	if u != (guest.Usage{}) {
+func (p *process) use(e guest.Event) {
+	p.crowd = p.crowd || e.Crowded
+	if u := e.Usage; u != (guest.Usage{}) {
 		p.exit.Usage = sandbox.Usage{User: u.User, System: u.System, MaxRSS: u.MaxRSS}
 	}
 }
@@ -308,6 +310,9 @@ func (p *process) measure() {
 	memory, limit := p.meter.read()
 	p.meter.stop()
 	p.exit.Usage.MaxMemory = memory
+	if limit == "" && p.crowd {
+		limit = sandbox.LimitPIDs
+	}
 	if p.exit.Code != 0 {
 		p.exit.Limit = limit
 	}
