@@ -26,6 +26,9 @@ const setIDs = unix.S_ISUID | unix.S_ISGID
 // creates are the flags of open that have it look at the mode.
 const creates = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
+// setDelegation is F_SETDELEG, from Linux 6.19 on.
+const setDelegation = 1024 + 16
+
 // answer is the instruction that ends the filter with a verdict.
 func answer(v verdict) bpf.Instruction {
 	switch v {
@@ -58,6 +61,15 @@ func act(v verdict, o Options) []bpf.Instruction {
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 3},
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCLINUX, SkipTrue: 2},
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSETD, SkipTrue: 1},
+			answer(allow),
+			answer(refuse),
+		}
+	case examineFcntl: // leases hold up whoever opens the file, on the host too
+		return []bpf.Instruction{
+			argument(1),
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.F_SETLEASE, SkipTrue: 3},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.F_NOTIFY, SkipTrue: 2},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: setDelegation, SkipTrue: 1},
 			answer(allow),
 			answer(refuse),
 		}

@@ -102,6 +102,7 @@ var examined = [...]struct {
 	{call{"socket", 41, 198}, examineSocket, "socket but stream and datagram of AF_UNIX, AF_INET, AF_INET6"},
 	{call{"socketpair", 53, 199}, examineSocket, "socketpair but stream and datagram of AF_UNIX, AF_INET, AF_INET6"},
 	{call{"ioctl", 16, 29}, examineIoctl, "ioctl TIOCSTI, TIOCLINUX, TIOCSETD"},
+	{call{"fcntl", 72, 25}, examineFcntl, "fcntl F_SETLEASE, F_NOTIFY, F_SETDELEG"},
 	{call{"personality", 135, 92}, examinePersonality, "personality but PER_LINUX and ADDR_NO_RANDOMIZE"},
 	{call{"chmod", 90, none}, examineMode, "chmod with set-id bits"},
 	{call{"fchmod", 91, 52}, examineMode, "fchmod with set-id bits"},

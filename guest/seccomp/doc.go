@@ -16,6 +16,8 @@
 //   - clone may not make namespaces. Its flags are in a register and are
 //     looked at. Those of clone3 are in memory, where a filter cannot look, so
 //     it answers ENOSYS, on which every libc falls back to clone.
+//   - fcntl takes no leases, delegations or notifications of a file. They hold
+//     up, or watch, whoever opens it, and that may be the host.
 //   - Calls newer than the reviewed table answer ENOSYS, as on a kernel that
 //     does not have them yet.
 //   - Sockets are stream, datagram and (AF_UNIX) seqpacket sockets of AF_UNIX,
@@ -29,6 +31,6 @@
 //
 // The number is searched for in a balanced tree. Where nothing but the number
 // decides for allowing, kernels from 5.11 on remember that and do not run the
-// filter again; only clone, socket, socketpair, ioctl, personality and what is
-// denied ever reach it.
+// filter again; only the calls whose arguments are looked at and what is denied
+// ever reach it.
 package seccomp

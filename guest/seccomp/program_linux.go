@@ -66,6 +66,7 @@ const (
 	examineClone
 	examineSocket
 	examineIoctl
+	examineFcntl
 	examinePersonality
 	examineMode   // second argument
 	examineModeAt // third argument

@@ -199,6 +199,8 @@ func expect(goarch string, o Options, number uint32, args []uint64) uint32 {
 			return enosys
 		case "ioctl":
 			yes = !slices.Contains([]uint32{0x5412, 0x541c, 0x5423}, word(1))
+		case "fcntl":
+			yes = !slices.Contains([]uint32{1024, 1026, 1040}, word(1))
 		case "chmod", "fchmod", "creat", "mknod":
 			yes = word(1)&0o6000 == 0
 		case "fchmodat", "fchmodat2", "mknodat":
@@ -265,6 +267,9 @@ func TestArguments(t *testing.T) {
 				}
 				for request := uint64(0x5400); request < 0x5460; request++ {
 					check(n, 0, request)
+				}
+				for command := range uint64(1100) {
+					check(n, 0, command)
 				}
 				for _, flags := range []uint64{0, unix.O_CREAT, unix.O_TMPFILE, unix.O_DIRECTORY, unix.O_CREAT | unix.O_EXCL | unix.O_WRONLY} {
 					for _, mode := range []uint64{0, 0o755, 0o1777, 0o2000, 0o4000, 0o4755, 0o6000, 0o7777, 0o104755, 0o102644} {
@@ -395,7 +400,7 @@ func TestDeniedIsSortedAndSaysWhatOfACall(t *testing.T) {
 	if !slices.IsSorted(list) || len(list) != len(denied)+len(examined) {
 		t.Errorf("%q", list)
 	}
-	for _, want := range []string{"mount", "clone with CLONE_NEW* flags", "clone3 (ENOSYS)", "ioctl TIOCSTI, TIOCLINUX, TIOCSETD"} {
+	for _, want := range []string{"mount", "clone with CLONE_NEW* flags", "clone3 (ENOSYS)", "ioctl TIOCSTI, TIOCLINUX, TIOCSETD", "fcntl F_SETLEASE, F_NOTIFY, F_SETDELEG"} {
 		if !slices.Contains(list, want) {
 			t.Errorf("%q is not in %q", want, list)
 		}
