@@ -1,9 +1,15 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
+)
+
+var (
+	errDirectory   = errors.New("a directory")
+	errNoDirectory = errors.New("not a directory")
 )
 
 // openRegular opens a file that is one: a FIFO must not hang us.
@@ -14,11 +20,10 @@ func openRegular(name string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		what := "not a regular file"
+		err = fmt.Errorf("%s is not a regular file", name)
 		if info.IsDir() {
-			what = "a directory"
+			err = fmt.Errorf("%s is %w", name, errDirectory)
 		}
-		err = fmt.Errorf("%s is %s", name, what)
 	}
 	if err != nil {
 		f.Close()
@@ -34,7 +39,7 @@ func openDir(name string) (*os.File, error) {
 	}
 	if info, err := f.Stat(); err != nil || !info.IsDir() {
 		f.Close()
-		return nil, fmt.Errorf("%s is not a directory", name)
+		return nil, fmt.Errorf("%s is %w", name, errNoDirectory)
 	}
 	return f, nil
 }

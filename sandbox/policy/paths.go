@@ -74,7 +74,10 @@ func join(dir, base string) string {
 
 // follow goes element by element, as the kernel does: what .. means depends on
 // the links before it.
-func (r *resolver) follow(name string) place {
+func (r *resolver) follow(name string) place { return r.walk(name, nil) }
+
+// walk is follow that tells of every link on the way.
+func (r *resolver) walk(name string, crossed func(link string)) place {
 	p := place{"/", true}
 	rest := strings.Split(name, "/")
 	for links := 0; len(rest) > 0; {
@@ -96,7 +99,9 @@ func (r *resolver) follow(name string) place {
 			p = place{next, p.exists && !e.missing}
 			continue
 		}
-		links++
+		if links++; crossed != nil {
+			crossed(next)
+		}
 		rest = append(strings.Split(e.link, "/"), rest...)
 		if path.IsAbs(e.link) {
 			p.real = "/"

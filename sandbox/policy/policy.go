@@ -121,13 +121,13 @@ type builder struct {
 	c       Context
 	table   []Guard
 	links   resolver
-	repos   map[string]bool // already guarded
-	workdir string          // real
-	homes   []string        // real
-	caches  string          // the caches of all work dirs
-	private string          // those of this one
-	pythons []string        // trees of interpreters
-	needs   []string        // what must stay readable: interpreters, work dir, caches
+	git     gitKnown // of repositories
+	workdir string   // real
+	homes   []string // real
+	caches  string   // the caches of all work dirs
+	private string   // those of this one
+	pythons []string // trees of interpreters
+	needs   []string // what must stay readable: interpreters, work dir, caches
 	open    map[string]bool
 
 	policy sandbox.Policy
@@ -184,7 +184,9 @@ func newBuilder(c Context, openGuards []string) (*builder, error) {
 func (b *builder) finish() (Plan, error) {
 	b.hideSecrets()
 	for _, tree := range b.policy.Write {
-		b.guardTree(tree)
+		if err := b.guardTree(tree); err != nil {
+			return Plan{}, err
+		}
 	}
 	p := &b.policy
 	p.Read, p.Write, p.Private = compact(p.Read), compact(p.Write), compact(p.Private)

@@ -1,0 +1,300 @@
+package policy
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/hermes-exec/hermes-exec/sandbox"
+)
+
+// setting is one variable of git's configuration that matters here.
+type setting struct{ file, name, value string }
+
+// gitKnown is what is known of repositories and git's configuration.
+type gitKnown struct {
+	repos    map[string]bool // already guarded
+	global   []setting       // of the machine and of the users
+	globally bool            // global was read
+	includes int
+	bytes    int64
+}
+
+// How much configuration is read, of all repositories together.
+const (
+	maxConfig   = 1 << 20 // bytes of one file
+	maxConfigs  = 16 << 20
+	maxIncludes = 500
+	includeDeep = 10 // as for git
+)
+
+// gitDirs name directories of hooks; gitRuns name commands, as section and name
+// without what is between. The commands of whole sections are aliases and
+// pagers.
+const (
+	gitDirs = " core.hookspath init.templatedir "
+	gitRuns = ` core.fsmonitor core.sshcommand core.gitproxy core.askpass core.editor core.pager core.alternaterefscommand
+ sequence.editor credential.helper gpg.program gpg.defaultkeycommand diff.external diff.command diff.textconv merge.driver
+ filter.clean filter.smudge filter.process difftool.cmd difftool.path mergetool.cmd mergetool.path browser.cmd browser.path
+ man.cmd man.path tar.command trailer.command trailer.cmd hook.command remote.uploadpack remote.receivepack
+ interactive.difffilter uploadpack.packobjectshook submodule.update `
+)
+
+// guardConfigured closes what the configuration makes git run in a working
+// tree: the repository's, if there is one, and the users' own.
+func (b *builder) guardConfigured(guard, dir, root string) error {
+	if !b.git.globally {
+		b.git.globally = true
+		if err := b.readGlobal(guard); err != nil {
+			return err
+		}
+	}
+	var local []setting
+	if dir != "" {
+		common, err := b.commonDir(dir)
+		if err != nil {
+			return err
+		}
+		names := []string{filepath.Join(common, "config"), filepath.Join(common, "config.worktree")}
+		if common != dir {
+			names = append(names, filepath.Join(dir, "config.worktree"))
+		}
+		for _, name := range names {
+			if local, err = b.readConfig(guard, name, local, 0); err != nil {
+				return err
+			}
+		}
+	}
+	roots := []string{root}
+	for _, s := range local {
+		if s.name == "core.worktree" {
+			for _, tree := range b.pathsOf(s.value, dir) {
+				roots = appendNew(roots, tree)
+			}
+		}
+	}
+	for _, list := range [][]setting{b.git.global, local} {
+		for _, s := range list {
+			for _, root := range roots {
+				if err := b.guardSetting(guard, s, root); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// readGlobal reads what holds in every repository.
+func (b *builder) readGlobal(guard string) (err error) {
+	names := []string{"/etc/gitconfig", "/usr/local/etc/gitconfig", getenv(b.c.Environ, "GIT_CONFIG_SYSTEM"), getenv(b.c.Environ, "GIT_CONFIG_GLOBAL")}
+	if dir := getenv(b.c.Environ, "XDG_CONFIG_HOME"); dir != "" {
+		names = append(names, filepath.Join(dir, "git/config"))
+	}
+	for _, home := range append([]string{b.c.Home}, b.homes...) {
+		names = appendNew(appendNew(names, filepath.Join(home, ".gitconfig")), filepath.Join(home, ".config/git/config"))
+	}
+	for _, name := range names {
+		if !filepath.IsAbs(name) {
+			continue
+		}
+		if err := b.guardNamed(guard, setting{name, "git's configuration", name}, name); err != nil {
+			return err
+		}
+		b.git.global, err = b.readConfig(guard, name, b.git.global, 0)
+		if err != nil && !errors.Is(err, fs.ErrPermission) { // git passes over those as well
+			return err
+		}
+	}
+	return nil
+}
+
+// unread is about a file whose content must be known.
+type unread struct {
+	name string
+	err  error
+}
+
+func (u *unread) Error() string {
+	return "policy: git reads " + u.name + ", and what it runs by that cannot be guarded: " + u.err.Error() +
+		"; make it a file that can be read, remove it, or open the guard: open_guards: [git]"
+}
+func (u *unread) Unwrap() []error { return []error{sandbox.ErrPolicy, u.err} }
+
+// readInput is the start of a file that git reads, "" when there is none. More
+// than limit is an error.
+func (b *builder) readInput(name string, limit int64) (string, error) {
+	if b.links.real(name) == os.DevNull {
+		return "", nil
+	}
+	f, err := openRegular(name)
+	if leadsNowhere(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", &unread{b.links.real(name), err}
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	b.git.bytes += int64(len(data))
+	switch {
+	case err != nil:
+		return "", &unread{b.links.real(name), err}
+	case int64(len(data)) > limit || b.git.bytes > maxConfigs:
+		return "", &unread{b.links.real(name), errors.New("there is too much of it")}
+	}
+	return string(data), nil
+}
+
+// leadsNowhere reports whether nobody can open a file, git neither.
+func leadsNowhere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) ||
+		errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, errDirectory)
+}
+
+// readConfig adds the settings of a file and of what it includes, whatever the
+// conditions, and closes what is included.
+func (b *builder) readConfig(guard, name string, list []setting, depth int) ([]setting, error) {
+	text, err := b.readInput(name, maxConfig)
+	if err != nil {
+		return list, err
+	}
+	var paths []string
+	parseGit(text, func(key, value string) {
+		section, last := key, key[strings.LastIndexByte(key, '.')+1:]
+		section, _, _ = strings.Cut(key, ".")
+		short := " " + section + "." + last + " "
+		switch {
+		case last == "path" && (section == "include" || section == "includeif"):
+			paths = append(paths, value)
+		case key == "core.worktree", section == "alias", section == "pager", strings.Contains(gitDirs+gitRuns, short):
+			list = append(list, setting{name, key, value})
+		}
+	})
+	for _, value := range paths {
+		for _, path := range b.pathsOf(value, filepath.Dir(b.links.real(name))) {
+			if b.git.includes++; b.git.includes > maxIncludes {
+				return list, &unread{b.links.real(name), errors.New("too many files are included")}
+			}
+			if b.isDir(path) {
+				continue // git reads none
+			}
+			if err := b.guardNamed(guard, setting{name, "include.path", value}, path); err != nil {
+				return list, err
+			}
+			if depth == includeDeep {
+				continue // git fails here
+			}
+			if list, err = b.readConfig(guard, path, list, depth+1); err != nil {
+				return list, err
+			}
+		}
+	}
+	return list, nil
+}
+
+// pathsOf are the places that a value can mean, relative to base.
+func (b *builder) pathsOf(value, base string) (paths []string) {
+	value = strings.TrimPrefix(value, ":(optional)")
+	first, rest, _ := strings.Cut(value, "/")
+	switch {
+	case value == "" || first == "%(prefix)": // of git's own installation
+		return nil
+	case filepath.IsAbs(value):
+		return []string{value}
+	case first == "~":
+		for _, home := range append([]string{b.c.Home}, b.homes...) {
+			paths = appendNew(paths, home+"/"+rest)
+		}
+		return paths
+	case first[:min(1, len(first))] == "~":
+		if account, err := user.Lookup(first[1:]); err == nil {
+			paths = append(paths, account.HomeDir+"/"+rest)
+		}
+		return paths
+	}
+	return []string{base + "/" + value}
+}
+
+// guardSetting closes what one setting names in a working tree.
+func (b *builder) guardSetting(guard string, s setting, root string) error {
+	section, last := s.name[:strings.IndexByte(s.name, '.')+1], s.name[strings.LastIndexByte(s.name, '.')+1:]
+	if strings.Contains(gitDirs, " "+section+last+" ") {
+		for _, dir := range b.pathsOf(s.value, root) {
+			if err := b.guardNamed(guard, s, dir); err != nil {
+				return err
+			}
+			if err := b.guardHooks(guard, dir); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if s.name == "core.worktree" || section == "alias." && !strings.HasPrefix(s.value, "!") {
+		return nil
+	}
+	// A command: the shell makes words of it. One that looks like a program and is
+	// a file counts, and the first with a slash also when it is missing.
+	for i, word := range strings.FieldsFunc(s.value, func(r rune) bool { return strings.ContainsRune(" \t\n!\"'`;&|()<>$=", r) }) {
+		if i == maxWords {
+			break
+		}
+		slash := strings.Contains(word, "/")
+		if ext := path.Ext(word); !slash && (ext == "" || !strings.Contains(scripts, ext+" ")) {
+			continue
+		}
+		for _, path := range b.pathsOf(word, root) {
+			if (b.links.exists(path) || i == 0 && slash) && !b.isDir(path) {
+				if err := b.guardNamed(guard, s, path); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+const (
+	maxWords = 50 // of a command
+	scripts  = ".sh .bash .zsh .py .pl .rb .js .mjs .cjs .ts .lua .php .awk .sed .exe .cmd .bat .ps1 "
+)
+
+// guardNamed closes a place that git's configuration names, if a script could
+// write it. A link on the way there could be replaced, so there must be none.
+func (b *builder) guardNamed(guard string, s setting, path string) error {
+	real := b.links.real(path)
+	if link := b.replaceable(path); link != "" {
+		return refuse("policy: %s: %s leads through the link %s, which a script could replace: name %s there, or open the guard: open_guards: [%s]", s.file, s.name, link, real, guard)
+	}
+	if !b.writable(real) {
+		return nil
+	}
+	for _, tree := range b.policy.Write {
+		if sandbox.Covers(real, tree) {
+			return refuse("policy: %s: %s is %s, all of a tree that a script may write: use a directory in it, or open the guard: open_guards: [%s]", s.file, s.name, real, guard)
+		}
+	}
+	b.denyWrite(guard, path)
+	return nil
+}
+
+// guardHooks closes what the links among the hooks in a directory lead to.
+func (b *builder) guardHooks(guard, dir string) error {
+	dir = b.links.real(dir)
+	links, err := b.entries(dir, fs.ModeSymlink)
+	for _, name := range links {
+		link := b.links.look(name).link
+		for _, path := range b.pathsOf(link, dir) {
+			if !b.isDir(path) {
+				err = errors.Join(err, b.guardNamed(guard, setting{name, "the hook", link}, path))
+			}
+		}
+	}
+	return err
+}
