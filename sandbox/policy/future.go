@@ -42,8 +42,29 @@ func (b *builder) guardTree(tree string) error {
 			}
 		}
 	}
+	return b.guardOwn()
+}
+
+// guardOwn closes the policy, and refuses it where a script could put another
+// one, or another configuration, in its place.
+func (b *builder) guardOwn() error {
+	type file struct{ what, name string }
+	var own []file
 	if IsFile(b.policy.Name) {
 		b.denyWrite("policy", b.policy.Name)
+		own = append(own, file{"this policy file", b.policy.Name})
+	}
+	if home := b.c.HermesHome; home != "" {
+		own = append(own, file{"the engine's configuration", filepath.Join(home, "config.yaml")})
+		own = append(own, file{"the engine's environment", filepath.Join(home, ".env")})
+	}
+	for _, dir := range b.c.StateDirs {
+		own = append(own, file{"the engine's state", dir})
+	}
+	for _, o := range own {
+		if link := b.replaceable(o.name); link != "" {
+			return refuse("policy: %s, %s, is reached through the link %s, which a script could replace: name it as %s, or replace the link by what it leads to", o.what, o.name, link, b.links.real(o.name))
+		}
 	}
 	return nil
 }

@@ -133,3 +133,34 @@ func TestHostileRepositories(t *testing.T) {
 		t.Errorf("private: %v", p.Policy.Private)
 	}
 }
+
+func TestPolicyAndStateBehindLinksAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.file("home/work/real/p.yaml", "extends: workspace\n")
+	w.link("home/work/link", "real")
+	w.link("outside", "home/work/real")
+	w.refused(w.at("home/work/link/p.yaml"), w.at("home/work/link"), w.at("home/work/real/p.yaml"))
+	for _, name := range []string{"home/work/real/p.yaml", "outside/p.yaml"} {
+		w.expect(w.make(w.at(name)), map[string]string{"home/work/real/p.yaml": "r-", "home/work/real/x": "rw"})
+	}
+	w.dir("state")
+	w.link("home/work/state", "../../state")
+	w.c.HermesHome = w.at("home/work/state")
+	w.refused(Workspace, w.at("home/work/state"), w.at("state"))
+	w.c.HermesHome, w.c.StateDirs = "", []string{w.at("home/work/state"), w.at("state")}
+	w.refused(Workspace, w.at("home/work/state"))
+	w.c.StateDirs = []string{w.at("state")}
+	w.make(Workspace)
+	w.c.HermesHome = w.dir("home/.hermes")
+	w.link("home/.hermes/config.yaml", "../work/link/config.yaml")
+	w.refused(Workspace, w.at("home/work/link"))
+}
+
+// A relative $HERMES_HOME is where the engine is, not at the root.
+func TestRelativeHermesHome(t *testing.T) {
+	w := newWorld(t)
+	t.Chdir(w.root)
+	w.c.HermesHome = "home/work/.hermes"
+	w.dir("home/work/.hermes")
+	w.refused(Workspace, "the engine's own state")
+}
