@@ -52,7 +52,8 @@ type confined struct {
 	first    *os.File // a connection to the file server nobody has taken yet
 	scratch  string
 	write    []string                      // what the policy lets it write, but for private places
-	guarded  map[string]os.FileInfo        // and what in there not, as it was when it was made read-only
+	closed   []string                      // and what in there not
+	guarded  map[string]os.FileInfo        // of that, what was there, as it was when it was made read-only
 	cover    *cover                        // nil without namespaces; under covering
 	before   map[string]guards.Directories // of each tree of write, as the first command finds it
 	begun    atomic.Int64                  // when that was asked for, in ns since 1970
@@ -108,7 +109,7 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 	if err != nil {
 		return err
 	}
-	in := &confined{scratch: scratchInside, write: p.Write, waiting: &b.backend.host.waiting}
+	in := &confined{scratch: scratchInside, write: p.Write, closed: p.DenyWrite, waiting: &b.backend.host.waiting}
 	in.life, in.end = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -442,7 +443,7 @@ func (in *confined) futureInputs(ctx context.Context, since time.Time) ([]sandbo
 	}
 	first := since.UnixNano() <= in.begun.Load() // no command ran before
 	for _, root := range in.write {
-		o := guards.ScanOptions{Guarded: kept}
+		o := guards.ScanOptions{Guarded: kept, Closed: in.closed}
 		if first {
 			o.Before = in.before[root]
 		}

@@ -18,7 +18,7 @@ import (
 // says what that cannot keep. why is what stands against namespaces.
 func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupError) (err error) {
 	p := spec.Policy
-	in := &confined{write: p.Write, waiting: &b.backend.host.waiting}
+	in := &confined{write: p.Write, closed: p.DenyWrite, waiting: &b.backend.host.waiting}
 	in.life, in.end = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {

@@ -67,6 +67,9 @@ func (d *dir) entry(name []byte, kind entryKind) {
 		return
 	}
 	why := d.why1(name, mode)
+	if why == "" && len(d.closed) > 0 && d.closed[path.Join(d.place.name, string(name))] {
+		why = whyClosed
+	}
 	switch {
 	case name[0] == '-':
 		why = whyOption
@@ -238,8 +241,12 @@ func (d *dir) enter(p *place, name string) bool {
 		p.kind = gitInfo
 	case d.kind == gitDir && whyInGit(name) != "":
 		p.kind, p.why = whole, whyInGit(name)
-	case d.kind == gitDir && (name == "objects" || name == "refs" || name == "logs"):
-		return false
+	case d.closed[p.name]:
+		p.kind, p.why = whole, whyClosed
+	case d.kind == gitDir && name == "objects":
+		p.kind = gitObjects
+	case d.kind == gitObjects && p.moved == nil && isObjects(name):
+		return !d.settled(name)
 	case d.venv && (name == "bin" || name == "Scripts"):
 		p.kind, p.why = whole, whyVenv
 	case slices.Contains(commandDirs[:], p.name):
@@ -248,8 +255,25 @@ func (d *dir) enter(p *place, name string) bool {
 		p.kind = nodeMod
 	case name == "site-packages" || name == "dist-packages":
 		p.kind = pySite
+	case (d.kind == nodeMod || d.kind == pySite) && slices.Contains(d.ways, p.name):
+		p.kind = d.kind
 	case d.kind == nodeMod || d.kind == pySite:
 		return d.Deep
 	}
 	return true
+}
+
+// isObjects reports whether git has a directory of that name for objects: up to
+// 258 of them, each full of files.
+func isObjects(name string) bool {
+	const hex = "0123456789abcdef"
+	return name == "pack" || name == "info" || len(name) == 2 && strings.IndexByte(hex, name[0]) >= 0 && strings.IndexByte(hex, name[1]) >= 0
+}
+
+// settled reports whether nothing was put into a directory and there is none in
+// it, so that there is no need to visit it. Some file systems do not say.
+func (d *dir) settled(name string) bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && unix.TimespecToNsec(st.Ctim) < d.since && st.Nlink == 2
 }

@@ -19,6 +19,7 @@ const (
 	whyMoved     = "it may have been moved there with its directory"
 	whySetuid    = "it runs with its owner's rights, whoever starts it"
 	whyCommand   = "it runs for the command of that name where the directory is in PATH"
+	whyClosed    = "the policy closes it because it is run or trusted later"
 	whyOption    = "a command that is given * takes the name for an option"
 )
 

@@ -26,6 +26,9 @@ type ScanOptions struct {
 	// Guarded are paths, absolute, that the run could not change: they and what
 	// is below them are left out.
 	Guarded []string
+	// Closed are paths, absolute, that the run was not to change: where it could
+	// after all, they count, and every file in them.
+	Closed []string
 	// Before are the root's directories as they were when the run began, nil if that
 	// is not known: what is still there was not moved there. The root itself changes
 	// with every reservation.
@@ -77,11 +80,22 @@ func Scan(ctx context.Context, root string, since time.Time, o ScanOptions) (lis
 	s := &scan{
 		ScanOptions: o, ctx: ctx, root: fd, path: root, names: usualNames(), complete: true,
 		since: since.Add(-clockGrain).UnixNano(), deadline: time.Now().Add(o.Budget),
-		queue: []place{{name: "."}}, guarded: map[string]bool{}, buf: make([]byte, 32<<10),
+		queue: []place{{name: "."}}, guarded: map[string]bool{}, closed: map[string]bool{}, buf: make([]byte, 32<<10),
 	}
 	for _, p := range o.Guarded {
 		if rel, err := filepath.Rel(root, p); err == nil {
 			s.guarded[rel] = true
+		}
+	}
+	for _, p := range o.Closed {
+		rel, err := filepath.Rel(root, p)
+		if parent := path.Dir(rel); err != nil || path.Base(parent) == "worktrees" {
+			continue // git works in those
+		}
+		s.closed[rel] = true
+		for rel != "." && rel != "/" && !strings.HasPrefix(rel, "..") {
+			rel = path.Dir(rel)
+			s.ways = append(s.ways, rel)
 		}
 	}
 	for len(s.queue) > 0 && s.goOn() {
@@ -102,14 +116,15 @@ func Scan(ctx context.Context, root string, since time.Time, o ScanOptions) (lis
 type placeKind int
 
 const (
-	plain   placeKind = iota
-	whole             // every file in it counts
-	gitDir            // a repository's own directory
-	gitHook           // its hooks
-	gitInfo           // its info
-	cmdDir            // programs for PATH
-	nodeMod           // node_modules
-	pySite            // site-packages
+	plain      placeKind = iota
+	whole                // every file in it counts
+	gitDir               // a repository's own directory
+	gitHook              // its hooks
+	gitInfo              // its info
+	gitObjects           // its objects
+	cmdDir               // programs for PATH
+	nodeMod              // node_modules
+	pySite               // site-packages
 )
 
 // place is a directory that is still to be visited.
@@ -147,6 +162,8 @@ type scan struct {
 	path     string
 	names    *names
 	guarded  map[string]bool
+	closed   map[string]bool
+	ways     []string // to what is closed
 	since    int64
 	deadline time.Time
 	queue    []place
