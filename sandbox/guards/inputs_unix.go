@@ -9,10 +9,13 @@ type input struct{ name, why string }
 var inputFiles = [...]input{
 	{".envrc", "direnv runs it when a shell enters the directory"},
 	{".mcp.json", "an agent starts the servers it names"},
+	{"mcp.json", "an agent starts the servers it names"},
 	{"AGENTS.md", "agents follow it"},
 	{"CLAUDE.md", "agents follow it"},
 	{"GEMINI.md", "agents follow it"},
 	{"AGENT.md", "agents follow it"},
+	{"QWEN.md", "agents follow it"},
+	{"CONVENTIONS.md", "agents follow it"},
 	{"CLAUDE.local.md", "agents follow it"},
 	{"SOUL.md", "agents follow it"},
 	{".hermes.md", "agents follow it"},
@@ -21,6 +24,8 @@ var inputFiles = [...]input{
 	{".roorules", "agents follow it"},
 	{"opencode.json", "the agent starts the servers it names"},
 	{"opencode.jsonc", "the agent starts the servers it names"},
+	{"crush.json", "the agent starts the servers it names"},
+	{".crush.json", "the agent starts the servers it names"},
 	{".cursorrules", "the editor's agent follows it"},
 	{".windsurfrules", "the editor's agent follows it"},
 	{".devcontainer.json", "the editor builds and runs it when the folder is opened"},
@@ -32,6 +37,7 @@ var inputFiles = [...]input{
 	{"hgrc", "hg runs the hooks and extensions it names at the next command there"},
 	{"hgrc-not-shared", "hg runs the hooks and extensions it names at the next command there"},
 	{".pre-commit-config.yaml", "pre-commit runs it at the next commit"},
+	{".overcommit.yml", "overcommit runs it at the next commit"},
 	{"lefthook.yml", "lefthook runs it at the next commit"},
 	{".lefthook.yml", "lefthook runs it at the next commit"},
 	{"lefthook.yaml", "lefthook runs it at the next commit"},
@@ -62,6 +68,15 @@ var inputFiles = [...]input{
 	{"Rakefile.rb", "rake runs it"},
 	{"Gemfile", "bundler runs it"},
 	{"gems.rb", "bundler runs it"},
+	{"Podfile", "cocoapods runs it at the next install"},
+	{"Dangerfile", "danger runs it once it is pushed"},
+	{"mix.exs", "mix runs it at the next command there"},
+	{"nuget.config", "dotnet takes where it fetches packages from it"},
+	{"NuGet.config", "dotnet takes where it fetches packages from it"},
+	{"NuGet.Config", "dotnet takes where it fetches packages from it"},
+	{"Directory.Build.props", "dotnet runs it at the next build"},
+	{"Directory.Build.targets", "dotnet runs it at the next build"},
+	{"go.work", "go takes the toolchain it runs and the modules it builds from it"},
 	{"Cargo.toml", "cargo takes the build scripts it runs and what it fetches from it"},
 	{"rust-toolchain", "cargo and rustc take the toolchain they run from it"},
 	{"rust-toolchain.toml", "cargo and rustc take the toolchain they run from it"},
@@ -94,6 +109,8 @@ var inputFiles = [...]input{
 	{".buckconfig", "buck runs what it names at the next build"},
 	{"Dockerfile", "docker runs it at the next build"},
 	{"Containerfile", "podman runs it at the next build"},
+	{"Earthfile", "earthly runs it at the next build"},
+	{"Snakefile", "snakemake runs it"},
 	{"Vagrantfile", "vagrant runs it"},
 	{"Procfile", "the process manager starts what it names"},
 	{"Tiltfile", "tilt runs it"},
@@ -117,12 +134,13 @@ var inputFiles = [...]input{
 	{"composer.json", "composer runs its scripts at the next install"},
 	{"Gruntfile.js", "grunt runs it"},
 	{"gulpfile.js", "gulp runs it"},
-	{".babelrc", "babel loads the plugins it names at the next build"},
-	{".postcssrc", "postcss loads the plugins it names at the next build"},
 	{".mocharc.js", "mocha loads what it names at the next test"},
 	{".mocharc.cjs", "mocha loads what it names at the next test"},
 	{".mocharc.json", "mocha loads what it names at the next test"},
 	{".mocharc.yml", "mocha loads what it names at the next test"},
+	{"fabfile.py", "fab runs it"},
+	{"dodo.py", "doit runs it"},
+	{"Pipfile", "pipenv takes its scripts and where it fetches packages from it"},
 	{"setup.py", "pip runs it at the next install"},
 	{"setup.cfg", "pip and pytest take what they run from it"},
 	{"pyproject.toml", "pip runs the build backend it names, tools take their plugins from it"},
@@ -155,6 +173,7 @@ var inputFiles = [...]input{
 	{".kshrc", "ksh runs it at its next start"},
 	{".exrc", "vi may run it when it starts there"},
 	{".vimrc", "vim may run it when it starts there"},
+	{".lvimrc", "vim may run it when it opens a file there"},
 	{".nvimrc", "nvim may run it when it starts there"},
 	{".nvim.lua", "nvim may run it when it starts there"},
 	{".dir-locals.el", "emacs applies it to the files there"},
@@ -189,6 +208,13 @@ var inputPatterns = [...]struct{ prefix, suffix, why string }{
 	{"", ".config.cts", "the tool it belongs to (eslint, vite, jest, …) runs it at its next start"},
 	{"", ".config.mts", "the tool it belongs to (eslint, vite, jest, …) runs it at its next start"},
 	{".eslintrc", "", "eslint loads the plugins it names, or runs it, at its next start"},
+	{".lintstagedrc", "", "lint-staged runs the commands it names at the next commit"},
+	{".commitlintrc", "", "commitlint loads the plugins it names, or runs it, at the next commit"},
+	{".prettierrc", "", "prettier loads the plugins it names, or runs it, at its next start"},
+	{".stylelintrc", "", "stylelint loads the plugins it names, or runs it, at its next start"},
+	{".babelrc", "", "babel loads the plugins it names, or runs it, at the next build"},
+	{".postcssrc", "", "postcss loads the plugins it names, or runs it, at the next build"},
+	{".releaserc", "", "semantic-release loads the plugins it names, or runs it, at the next release"},
 	{"", ".gemspec", "bundler runs it"},
 	{"", ".mk", "make runs it where a makefile includes it"},
 	{"", ".gradle", "gradle runs it at the next build"},
@@ -226,6 +252,13 @@ var inputDirs = [...]input{
 	{".roo", "the agent runs and follows it"},
 	{".kiro", "the agent runs and follows it"},
 	{".agents", "the agent runs and follows it"},
+	{".mcp", "an agent starts the servers it names"},
+	{".amazonq", "the agent runs and follows it"},
+	{".qwen", "the agent runs and follows it"},
+	{".continue", "the agent runs and follows it"},
+	{".factory", "the agent runs and follows it"},
+	{".trae", "the editor's agent runs and follows it"},
+	{".junie", "the agent follows it"},
 	{".windsurf", "the editor's agent runs and follows it"},
 	{".husky", "git runs it at the next commit"},
 	{".githooks", "git runs it if core.hooksPath names it"},
@@ -237,58 +270,4 @@ var inputDirs = [...]input{
 	{".cargo", "cargo runs the programs it names at the next build"},
 	{".mvn", "maven loads what it names at the next build"},
 	{".mise", "mise runs it when a shell enters the directory"},
-}
-
-// inputsBelow are directories in which every file counts if they are in a
-// certain one.
-var inputsBelow = [...]struct{ parent, name, why string }{
-	{".github", "workflows", "the CI runs it once it is pushed"},
-	{".github", "actions", "the CI runs it once it is pushed"},
-	{".config", "mise", "mise runs it when a shell enters the directory"},
-	{".config", "fish", "fish runs it at its next start"},
-	{"node_modules", ".bin", "npx and npm's scripts run it"},
-	{".yarn", "releases", "yarn runs it at its next start"},
-	{".yarn", "plugins", "yarn runs it at its next start"},
-	{"gradle", "wrapper", "gradlew runs it at the next build"},
-}
-
-// inputsAt are files that count in a certain directory, wherever that is.
-var inputsAt = [...]struct{ dir, name, why string }{
-	{".jj/repo", "config.toml", "jj runs the programs it names at the next command there"},
-	{".sl", "config", "sl runs the hooks and extensions it names at the next command there"},
-	{".hg", "sharedpath", "hg takes its configuration and hooks from where it points"},
-	{"tools", "bazel", "bazel's launcher runs it in its place"},
-	{".github", "copilot-instructions.md", "agents follow it"},
-	{".config", "mise.toml", "mise runs it when a shell enters the directory"},
-	{"project", "plugins.sbt", "sbt runs it at the next build"},
-}
-
-// inputsInGit are directories of a repository's own in which every file counts.
-// Git makes them itself, so that they cannot be closed: what is left of them
-// after a run counts.
-var inputsInGit = [...]input{
-	{"rebase-merge", "git rebase --continue runs the commands it lists, with the options it gives"},
-	{"rebase-apply", "git am or rebase --continue applies it, with the options it gives"},
-	{"sequencer", "git cherry-pick or revert --continue takes its options from it"},
-	{"remotes", "git fetches from and pushes to what it names"},
-	{"branches", "git fetches from and pushes to what it names"},
-}
-
-// commandDirs are directories of the root that people have in PATH, or run by
-// hand: what can be executed in them counts.
-var commandDirs = [...]string{"bin", ".bin", "sbin", "script", "scripts", ".local/bin"}
-
-// commands are what an executable in the root stands in for, where "." is in
-// PATH.
-var commands = [...]string{
-	"ls", "cat", "cd", "cp", "mv", "rm", "ln", "mkdir", "rmdir", "touch", "chmod", "chown", "echo", "printf", "pwd", "env", "which", "test", "true",
-	"grep", "rg", "sed", "awk", "find", "fd", "xargs", "sort", "head", "tail", "less", "more", "wc", "cut", "tr", "tee", "diff", "file", "stat",
-	"ps", "top", "kill", "df", "du", "id", "whoami", "date", "sleep", "clear", "man", "sudo", "su", "mount", "systemctl", "crontab", "dir",
-	"sh", "bash", "zsh", "fish", "dash", "tmux", "screen", "direnv", "ssh", "scp", "sftp", "rsync", "curl", "wget", "nc", "gpg", "openssl",
-	"tar", "zip", "unzip", "gzip", "gunzip", "xz", "git", "gh", "hg", "jj", "sl", "svn", "vi", "vim", "nvim", "nano", "emacs", "code", "cursor",
-	"make", "cmake", "ninja", "meson", "just", "task", "bazel", "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "ar", "as", "gdb", "lldb",
-	"python", "python2", "python3", "pip", "pip3", "pipx", "uv", "uvx", "poetry", "pytest", "tox", "nox", "ruff", "black", "mypy", "conda",
-	"node", "npm", "npx", "yarn", "pnpm", "bun", "deno", "tsc", "go", "gofmt", "rustc", "cargo", "rustup", "java", "javac", "mvn", "gradle",
-	"ruby", "gem", "bundle", "rake", "perl", "php", "composer", "lua", "R", "Rscript", "docker", "podman", "kubectl", "helm", "terraform", "aws", "gcloud",
-	"claude", "codex", "gemini", "aider", "opencode", "hermes",
 }

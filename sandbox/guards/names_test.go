@@ -25,13 +25,18 @@ func TestScanKnowsNames(t *testing.T) {
 		build.gradle build.gradle.kts lib.gradle gradlew pom.xml mvnw rules.mk .gdbinit .lldbinit .vimrc .exrc .emacs .dir-locals.el
 		x.code-workspace .devcontainer/devcontainer.json .devcontainer.json docker-compose.yml docker-compose.override.yml compose.yaml Vagrantfile Procfile Dockerfile.prod
 		.buildkite/pipeline.yml .circleci/config.yml azure-pipelines.yml bitbucket-pipelines.yml .travis.yml .drone.yml .woodpecker.yml .woodpecker/a.yaml
+		.lvimrc .overcommit.yml .lintstagedrc.js .lintstagedrc .commitlintrc.js .prettierrc .prettierrc.js .stylelintrc.js .babelrc.js .postcssrc.js .releaserc.js
+		nuget.config NuGet.Config Directory.Build.props mix.exs fabfile.py dodo.py Podfile Dangerfile Snakefile Earthfile Pipfile go.work
+		.mcp/servers.json mcp.json .amazonq/x .qwen/settings.json .continue/config.yaml .factory/x .trae/x .junie/guidelines.md crush.json .crush.json QWEN.md CONVENTIONS.md
 		.gitlab-ci.yml .gitattributes .config/mise/config.toml --checkpoint-action=exec=sh -rf`)
 	for _, name := range counts {
 		put(t, root, "sub/"+name, "")
 	}
-	for _, name := range strings.Fields(`config.js x.config.json tools/x .jj/repo/x config.toml repo/config.toml main.py lib.rs x.yml notes.md a-b git.txt .hg/store/x`) {
+	for _, name := range strings.Fields(`config.js x.config.json tools/x .jj/repo/x config.toml repo/config.toml main.py manage.py tasks.py lib.rs x.yml notes.md a-b git.txt .hg/store/x`) {
 		put(t, root, "sub/"+name, "")
 	}
+	put(t, root, "manage.py", "")
+	put(t, root, "tasks.py", "")
 	dash := filepath.Join(root, "sub", "--checkpoint=1") // a directory as well
 	if err := os.Mkdir(dash, 0o755); err != nil {
 		t.Fatal(err)
@@ -40,7 +45,7 @@ func TestScanKnowsNames(t *testing.T) {
 		counts[i] = "sub/" + name
 	}
 	got, whys := scanned(t, root, since, ScanOptions{List: 1000})
-	same(t, "scan", got, append(counts, "sub/--checkpoint=1")...)
+	same(t, "scan", got, append(counts, "sub/--checkpoint=1", "manage.py", "tasks.py")...)
 	if whys["sub/--checkpoint=1"] != whyOption || whys["sub/-rf"] != whyOption {
 		t.Errorf("whys: %q", whys)
 	}

@@ -15,6 +15,8 @@ const future = `
 git: hooks and settings that git runs: ./.git ./.husky? ./.githooks? ./.gitconfig? ./.hg/hgrc? ./.jj/repo/config.toml? ./.sl/config?
 editors: tasks and settings that editors run: ./.vscode ./.idea ./.zed? ./.fleet? ./.devcontainer? ./.exrc? ./.nvimrc? ./.nvim.lua?
 agents_config: settings and hooks of coding agents: ./.claude ./.cursor ./.mcp.json ./.codex? ./.gemini? ./.windsurf?
++ ./.mcp? ./.amazonq? ./.qwen? ./.continue? ./.factory? ./.trae? ./.junie? ./.opencode? ./.roo? ./.kiro?
++ ./crush.json? ./.crush.json? ./opencode.json? ./opencode.jsonc? ./mcp.json?
 direnv: commands that a shell runs on entering the directory: ./.envrc
 workflows: jobs that the code host runs: ./.github/workflows ./.gitlab-ci.yml? ./.circleci?
 shell: files that a shell runs when it starts: ./.bashrc? ./.bash_profile? ./.bash_login? ./.bash_logout? ./.bash_aliases?

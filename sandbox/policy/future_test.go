@@ -76,13 +76,14 @@ func TestNoRepositoryYet(t *testing.T) {
 
 func TestExistingStartupFiles(t *testing.T) {
 	w := newWorld(t)
-	for _, name := range []string{".bashrc", ".zshrc", ".husky/pre-commit", ".config/fish/config.fish", ".hg/hgrc", ".jj/repo/config.toml"} {
+	for _, name := range []string{".bashrc", ".zshrc", ".husky/pre-commit", ".config/fish/config.fish", ".hg/hgrc", ".jj/repo/config.toml", ".qwen/settings.json", "crush.json"} {
 		w.file("home/work/"+name, "x")
 	}
 	w.expect(w.make(Workspace), map[string]string{
 		"home/work/.bashrc": "r-", "home/work/.zshrc": "r-", "home/work/.profile": "rw", "home/work/.husky/pre-commit": "r-",
 		"home/work/.config/fish/config.fish": "r-", "home/work/.config/x": "rw",
 		"home/work/.hg/hgrc": "r-", "home/work/.hg/store/x": "rw", "home/work/.jj/repo/config.toml": "r-", "home/work/.jj/repo/op": "rw", "home/work/.sl/config": "rw",
+		"home/work/.qwen/settings.json": "r-", "home/work/crush.json": "r-", "home/work/.trae/x": "rw",
 	})
 }
 
