@@ -34,6 +34,7 @@ const (
 	maxComplaints    = 64
 	maxComplaintText = 64 << 10
 	maxComplaintLine = 8 << 10
+	maxPrinted       = 16 << 10 // of stdout, which is long more often than it complains
 	maxPath          = 4096
 )
 

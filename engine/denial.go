@@ -49,6 +49,7 @@ func (p *place) complaints(stderr, stdout, dir string, calls []complaint) []comp
 	if p.session.spec.Policy.Unconfined {
 		return nil
 	}
+	stdout = stdout[max(0, len(stdout)-maxPrinted):]
 	list := slices.Concat(complaints(stderr, dir), calls, complaints(stdout, dir))
 	if hidden := p.hiddenWorkDir(); hidden != "" {
 		for _, c := range slices.Concat(complaints(stderr, hidden), complaints(stdout, hidden)) {
