@@ -141,9 +141,6 @@ type builder struct {
 type named struct{ where, path string }
 
 func newBuilder(c Context, openGuards []string) (*builder, error) {
-	if abs, err := filepath.Abs(c.HermesHome); err == nil && c.HermesHome != "" {
-		c.HermesHome = abs
-	}
 	b := &builder{c: c, table: Guards(), guards: make(map[sandbox.Rule]string, 400), open: map[string]bool{}}
 	for _, name := range slices.Concat(c.Open, openGuards) {
 		if !slices.ContainsFunc(b.table, func(g Guard) bool { return g.Name == name && !g.Fixed }) {
