@@ -163,8 +163,8 @@ func (b *Backend) settings() []setting {
 			{"runtime", "", checked{&d.Runtime, false, runtimeName}},
 			{"host", "", checked{&d.Host, false, daemonURL}},
 			{"cpu", "", cores{&d.CPU, 0.01, 10_000}},
-			{"memory", "", size{&d.Memory, 16 << 20, 1 << 50}},
-			{"disk", "", size{&d.Disk, 1 << 20, 1 << 50}},
+			{"memory", "", size{&d.Memory, 16 << 20, 1 << 50, "no limit"}},
+			{"disk", "", size{&d.Disk, 1 << 20, 1 << 50, "no limit"}},
 			{"pids", "", whole{&d.PIDs, 1, 1 << 22, "processes"}},
 			{"persistent", "", flag{&d.Persistent}},
 		}...)

@@ -12,17 +12,18 @@ import (
 )
 
 // size is a number of bytes: a whole number, with a unit of 1024 or a power of
-// it behind: 512M, 4GiB. 0 is for no limit.
+// it behind: 512M, 4GiB. What 0 is for is said by zero.
 type size struct {
 	to       *int64
 	min, max int64
+	zero     string
 }
 
-const sizeWanted = "a size such as 512M or 4G, 0 for no limit"
+func (v size) wanted() string { return "a size such as 512M or 4G, 0 for " + v.zero }
 
 func (v size) set(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode || !slices.Contains([]string{"!!int", "!!str"}, n.ShortTag()) {
-		return fmt.Errorf("want %s, got %s", sizeWanted, describe(n))
+		return fmt.Errorf("want %s, got %s", v.wanted(), describe(n))
 	}
 	return v.parse(n.Value)
 }
@@ -34,9 +35,9 @@ func (v size) parse(s string) error {
 	tooLarge := errors.Is(err, strconv.ErrRange) || n > math.MaxInt64>>shift
 	switch {
 	case !ok, err != nil && !tooLarge, len(digits) > 1 && digits[0] == '0':
-		return fmt.Errorf("want %s, got %q", sizeWanted, clip(s))
+		return fmt.Errorf("want %s, got %q", v.wanted(), clip(s))
 	case tooLarge, n != 0 && (int64(n)<<shift < v.min || int64(n)<<shift > v.max):
-		return fmt.Errorf("want a size from %s to %s, or 0 for no limit, got %s", sizeText(v.min), sizeText(v.max), clip(s))
+		return fmt.Errorf("want a size from %s to %s, or 0 for %s, got %s", sizeText(v.min), sizeText(v.max), v.zero, clip(s))
 	}
 	*v.to = int64(n) << shift
 	return nil

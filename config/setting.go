@@ -29,10 +29,10 @@ func (c *Config) settings() []setting {
 		{"code_execution.allowed_tools", "", list{&code.AllowedTools, nil}},
 		{"code_execution.deny_read", "", list{&code.DenyRead, nil}},
 		{"code_execution.open_guards", "", list{&code.OpenGuards, nil}},
-		{"code_execution.memory", "", size{&code.Memory, 16 << 20, 1 << 50}},
-		{"code_execution.pids", "", whole{&code.PIDs, 0, 1 << 22, "processes, 0 for no limit,"}},
+		{"code_execution.memory", "", size{&code.Memory, 16 << 20, 1 << 50, "no limit"}},
+		{"code_execution.pids", "", whole{&code.PIDs, 0, 1 << 22, "processes, 0 for the 4096 of every box,"}},
 		{"code_execution.cpu", "", cores{&code.CPU, 0.01, 10_000}},
-		{"code_execution.disk", "", size{&code.Disk, 1 << 20, 1 << 50}},
+		{"code_execution.disk", "", size{&code.Disk, 1 << 20, 1 << 50, "the usual 4G"}},
 
 		{"terminal.backend", "TERMINAL_ENV", word{&term.Backend}},
 		{"terminal.cwd", "TERMINAL_CWD", word{&term.Cwd}},
