@@ -29,6 +29,9 @@ func (b *box) walled(ctx context.Context, spec sandbox.Spec, why *guest.SetupErr
 		return err
 	}
 	defer in.bounds.sent()
+	if err := wallable(); err != nil {
+		return err
+	}
 	user, err := b.backend.userOf(b.info.WorkDir)
 	if err != nil {
 		return err
@@ -112,16 +115,21 @@ func wallUser(user boxUser, write []string) error {
 	return nil
 }
 
+// wallable refuses where there is not enough for any box without namespaces.
+func wallable() error {
+	switch abi := guest.LandlockABI(); {
+	case abi == 0:
+		return fmt.Errorf("neither namespaces nor Landlock are to be had: %w", sandbox.ErrPolicy)
+	case abi < scopes:
+		return fmt.Errorf("without namespaces Landlock ABI %d is needed, to keep signals and abstract sockets in; this kernel has %d: %w", scopes, abi, sandbox.ErrPolicy)
+	}
+	return nil
+}
+
 // wallEnforcement is what Landlock and seccomp keep of a policy; an error when
 // the policy does not leave the rest open.
 func (b *box) wallEnforcement(p sandbox.Policy, user boxUser, resources sandbox.Clause, why *guest.SetupError) (sandbox.Enforcement, error) {
 	abi := guest.LandlockABI()
-	if abi == 0 {
-		return nil, fmt.Errorf("neither namespaces nor Landlock are to be had: %w", sandbox.ErrPolicy)
-	}
-	if abi < scopes {
-		return nil, fmt.Errorf("without namespaces Landlock ABI %d is needed, to keep signals and abstract sockets in; this kernel has %d: %w", scopes, abi, sandbox.ErrPolicy)
-	}
 	sockets, err := reachableSockets(p, user)
 	if err != nil {
 		return nil, err
