@@ -154,6 +154,15 @@ func TestHooksOfALinkedWorktree(t *testing.T) {
 	w.expect(w.make(Workspace), map[string]string{"home/work/.git": "r-", "home/work/hk/x": "r-", "home/work/hk2/x": "r-", "home/work/x": "rw"})
 }
 
+// The work dir is a part of a repository, which has its hooks there.
+func TestHooksOfTheRepositoryAround(t *testing.T) {
+	w := newWorld(t)
+	w.bareRepository("home/.git", "[core] hooksPath = work/tools/hooks\n")
+	w.expect(w.make(Workspace), map[string]string{"home/work/tools/hooks/pre-commit": "r-", "home/work/tools/x": "rw", "home/.git/config": "r-"})
+	w.file("home/work/.git/HEAD", "") // one of its own does not make the other go away
+	w.expect(w.make(Workspace), map[string]string{"home/work/tools/hooks/pre-commit": "r-"})
+}
+
 // A hook that is a link is what it leads to.
 func TestLinkedHooks(t *testing.T) {
 	w := newWorld(t)

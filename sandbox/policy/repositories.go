@@ -26,6 +26,9 @@ func (b *builder) guardRepositories(guard, tree string) error {
 	if err := b.guardGit(guard, filepath.Join(tree, ".git")); err != nil {
 		return err
 	}
+	if err := b.guardAround(guard, tree); err != nil {
+		return err
+	}
 	left := maxEntries
 	level := []string{tree}
 	for depth := 0; depth < maxDepth && len(level) > 0; depth++ {
@@ -59,6 +62,20 @@ func (b *builder) guardRepositories(guard, tree string) error {
 	return nil
 }
 
+// guardAround closes what the repository that a tree is a part of makes git run
+// in it.
+func (b *builder) guardAround(guard, tree string) error {
+	for dir := tree; dir != filepath.Dir(dir); {
+		dir = filepath.Dir(dir)
+		if git := filepath.Join(dir, ".git"); b.links.exists(git) {
+			if err := b.guardGit(guard, git); !errors.Is(err, fs.ErrPermission) { // who may not look has no use for it
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // scan lists a directory's subdirectories, and a .git that is none; bare tells
 // that the directory itself is a repository.
 func (b *builder) scan(dir string, left *int) (dirs, others []string, bare bool) {
@@ -66,6 +83,9 @@ func (b *builder) scan(dir string, left *int) (dirs, others []string, bare bool)
 		return nil, nil, false
 	}
 	f, err := openDir(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		b.note("%s cannot be looked into: hooks of repositories in it can be written by who can open it", dir)
+	}
 	if err != nil {
 		return nil, nil, false
 	}
