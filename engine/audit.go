@@ -10,8 +10,9 @@ import (
 const (
 	// auditPatience is what a box that does not keep its own bound may take.
 	auditPatience = 2 * time.Second
-	// clockTick is by how much the times of files lag behind the clock.
-	clockTick = 20 * time.Millisecond
+	// underWay is by how much later a box elsewhere may hear of a question than of
+	// a command. How far the times of files lag behind the clock is the box's affair.
+	underWay = 20 * time.Millisecond
 )
 
 // audit begins to look for what a script that began at a time left behind to be
@@ -28,10 +29,13 @@ func (p *place) audit(ctx context.Context, began time.Time) (report func(r *Resu
 		complete bool
 		err      error
 	}
+	if s.elsewhere {
+		began = began.Add(-underWay)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
 	got := make(chan answer, 1)
 	go func() {
-		list, complete, err := box.FutureInputs(ctx, began.Add(-clockTick))
+		list, complete, err := box.FutureInputs(ctx, began)
 		got <- answer{list, complete, err}
 	}()
 	return func(r *Result) {
