@@ -94,7 +94,9 @@ func (pl *plan) reads() error {
 			if !pl.c.Base {
 				pl.c.Links = append(pl.c.Links, guest.Link{Path: name, Target: target})
 			}
-			if name, err = filepath.EvalSymlinks(name); err != nil || slices.ContainsFunc(done, func(d string) bool { return within(name, d) }) {
+			name, err = filepath.EvalSymlinks(name)
+			covers := func(d string) bool { return within(name, d) }
+			if err != nil || slices.ContainsFunc(done, covers) || slices.ContainsFunc(pl.policy.DenyRead, covers) {
 				continue
 			}
 		}

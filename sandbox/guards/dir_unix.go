@@ -249,6 +249,9 @@ func (d *dir) enter(p *place, name string) bool {
 		return !d.settled(name)
 	case d.venv && (name == "bin" || name == "Scripts"):
 		p.kind, p.why = whole, whyVenv
+		if d.fresh && p.moved == nil { // it may be an environment from now on
+			p.moved = d.newMoved(p.name)
+		}
 	case slices.Contains(commandDirs[:], p.name):
 		p.kind = cmdDir
 	case name == "node_modules":

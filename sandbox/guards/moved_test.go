@@ -113,6 +113,21 @@ func TestScanKnowsWhatWasThere(t *testing.T) {
 	same(t, "without", got, "bin/Makefile", "docs/Makefile", "src/Makefile")
 }
 
+// A directory that a first run filled becomes a repository, or an environment, by
+// what a second one adds to it.
+func TestScanOfWhatADirectoryBecomes(t *testing.T) {
+	for _, below := range []string{"", "src/deep/"} {
+		root := scanRoot(t)
+		since := before(t, root, below+"a/HEAD", below+"a/config", below+"a/hooks/post-checkout", below+"b/bin/python", below+"b/lib/x", "other/config", "other/bin/x")
+		was := ReadDirectories(root)
+		put(t, root, below+"a/objects/x", "")
+		put(t, root, below+"a/refs/x", "")
+		put(t, root, below+"b/pyvenv.cfg", "")
+		got, _ := scanned(t, root, since, ScanOptions{Before: was})
+		same(t, "scan", got, below+"a/config", below+"a/hooks/post-checkout", below+"b/bin/python", below+"b/pyvenv.cfg")
+	}
+}
+
 // What git runs or trusts of its own state, left behind.
 func TestScanOfGitState(t *testing.T) {
 	root := scanRoot(t)

@@ -16,7 +16,7 @@ const (
 	whyVenv      = "it runs when the virtual environment is used"
 	whySitePath  = "python runs it at every start of this installation"
 	whyGitInfo   = "git runs the configured filters and drivers it names"
-	whyMoved     = "it may have been moved there with its directory"
+	whyMoved     = "it may have been moved there, or its directory made what it is"
 	whySetuid    = "it runs with its owner's rights, whoever starts it"
 	whyCommand   = "it runs for the command of that name where the directory is in PATH"
 	whyClosed    = "the policy closes it because it is run or trusted later"

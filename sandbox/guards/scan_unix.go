@@ -225,8 +225,7 @@ func (s *scan) visit(p place) {
 	}
 	d := &dir{scan: s, place: p, fd: fd, fresh: ctime >= s.since}
 	if d.moved == nil && d.fresh && p.above && !(p.depth == 1 && s.Before.has(p.name, fd)) {
-		d.moved = &moved{name: p.name}
-		s.moves = append(s.moves, d.moved)
+		d.moved = s.newMoved(p.name)
 	}
 	if path.Base(p.name)[0] == '-' && (d.fresh || d.moved != nil) {
 		s.add(p.name, whyOption)
@@ -235,12 +234,22 @@ func (s *scan) visit(p place) {
 		s.complete = false
 	}
 	if p.kind == plain && d.isRepository() {
-		d.kind = gitDir // a bare one
+		d.kind = gitDir                // a bare one
+		if d.fresh && d.moved == nil { // and perhaps from now on: what was no matter in it counts
+			d.moved = s.newMoved(p.name)
+		}
 		if _, err := unix.Seek(fd, 0, 0); err != nil || d.read() != nil {
 			s.complete = false
 		}
 	}
 	d.finish()
+}
+
+// newMoved begins a tree that is taken for moved.
+func (s *scan) newMoved(name string) *moved {
+	m := &moved{name: name}
+	s.moves = append(s.moves, m)
+	return m
 }
 
 // unopened decides whether a directory that could not be opened is a gap.

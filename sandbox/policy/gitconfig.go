@@ -43,7 +43,9 @@ const (
  sequence.editor credential.helper gpg.program gpg.defaultkeycommand diff.external diff.command diff.textconv merge.driver
  filter.clean filter.smudge filter.process difftool.cmd difftool.path mergetool.cmd mergetool.path browser.cmd browser.path
  man.cmd man.path tar.command trailer.command trailer.cmd hook.command remote.uploadpack remote.receivepack
- interactive.difffilter uploadpack.packobjectshook submodule.update `
+ interactive.difffilter uploadpack.packobjectshook submodule.update imap.tunnel guitool.cmd instaweb.httpd svn.authorsprog
+ sendemail.tocmd sendemail.cccmd sendemail.headercmd sendemail.sendmailcmd sendemail.smtpserver
+ lfs.path lfs.clean lfs.smudge annex.secure-erase-command `
 )
 
 // guardConfigured closes what the configuration makes git run in a working
@@ -182,16 +184,14 @@ func (b *builder) readConfig(guard, name string, list []setting, depth int) ([]s
 			if b.git.includes++; b.git.includes > maxIncludes {
 				return list, &unread{b.links.real(name), errors.New("too many files are included")}
 			}
-			if b.isDir(path) {
-				continue // git reads none
-			}
 			if err := b.guardNamed(guard, setting{name, "include.path", value}, path); err != nil {
 				return list, err
 			}
-			if depth == includeDeep {
-				continue // git fails here
+			if depth == includeDeep || b.isDir(path) {
+				continue // git fails here, or reads none
 			}
-			if list, err = b.readConfig(guard, path, list, depth+1); err != nil {
+			list, err = b.readConfig(guard, path, list, depth+1)
+			if err != nil && (!errors.Is(err, fs.ErrPermission) || b.writable(b.links.real(path))) { // else git cannot read it either
 				return list, err
 			}
 		}
@@ -250,7 +250,9 @@ func (b *builder) guardSetting(guard string, s setting, root string) error {
 			continue
 		}
 		for _, path := range b.pathsOf(word, root) {
-			if (b.links.exists(path) || i == 0 && slash) && !b.isDir(path) {
+			// A directory with something in it is none that is run, but for the first
+			// word, where a program may be put in its place.
+			if i == 0 && slash || b.links.exists(path) && !b.isFull(path) {
 				if err := b.guardNamed(guard, s, path); err != nil {
 					return err
 				}
@@ -291,7 +293,7 @@ func (b *builder) guardHooks(guard, dir string) error {
 	for _, name := range links {
 		link := b.links.look(name).link
 		for _, path := range b.pathsOf(link, dir) {
-			if !b.isDir(path) {
+			if !b.isFull(path) {
 				err = errors.Join(err, b.guardNamed(guard, setting{name, "the hook", link}, path))
 			}
 		}

@@ -161,6 +161,29 @@ func TestHooksOfTheRepositoryAround(t *testing.T) {
 	w.expect(w.make(Workspace), map[string]string{"home/work/tools/hooks/pre-commit": "r-", "home/work/tools/x": "rw", "home/.git/config": "r-"})
 	w.file("home/work/.git/HEAD", "") // one of its own does not make the other go away
 	w.expect(w.make(Workspace), map[string]string{"home/work/tools/hooks/pre-commit": "r-"})
+
+	// Nor does what is none between them, such as a reservation.
+	w = newWorld(t)
+	w.bareRepository("home/.git", "[core] hooksPath = work/sub/hooks\n")
+	w.dir("home/work/.git")
+	w.c.WorkDir = w.dir("home/work/sub")
+	w.expect(w.make(Workspace), map[string]string{"home/work/sub/hooks/pre-commit": "r-", "home/work/sub/x": "rw"})
+}
+
+// Where a program is named and a directory stands, perhaps a reservation, a
+// program may stand later.
+func TestDirectoriesInPlaceOfPrograms(t *testing.T) {
+	w := newWorld(t)
+	w.bareRepository("home/work/.git", "[core] fsmonitor = ./tools/mon\n[alias] x = !sh tools/run.sh && cd src && make\n[include] path = ../inc\n[core] sshCommand = tools/full\n")
+	for _, name := range []string{"tools/mon", "tools/run.sh", "inc", ".git/hooks"} {
+		w.dir("home/work/" + name)
+	}
+	w.file("home/work/tools/full/x", "")
+	w.file("home/work/src/x", "")
+	w.link("home/work/.git/hooks/pre-commit", "../../tools/hook")
+	w.dir("home/work/tools/hook")
+	w.expect(w.make(Workspace), map[string]string{"home/work/tools/mon": "r-", "home/work/tools/run.sh": "r-", "home/work/inc": "r-", "home/work/tools/full": "r-",
+		"home/work/tools/hook": "r-", "home/work/src": "rw", "home/work/tools/x": "rw"})
 }
 
 // A hook that is a link is what it leads to.

@@ -14,7 +14,7 @@ import (
 // interpreters lists the trees that the Pythons a run could choose are in: the
 // one of the configuration, the active environments, each python3 on PATH, and
 // what these lead to. What the system's trees hold is not listed. The trees in
-// named are those the user has named, not ones a file or a link leads to.
+// named are those the user has named, and installations.
 func (b *builder) interpreters() (trees, named []string) {
 	f := pythonFinder{b: b}
 	for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
@@ -59,14 +59,12 @@ type pythonFinder struct {
 // start adds what an interpreter needs that the user has named. The name of an
 // environment that is a link, or whose bin is one, is not the user's word.
 func (f *pythonFinder) start(name string) {
-	before, bin := len(f.trees), filepath.Dir(name)
+	bin := filepath.Dir(name)
 	led := f.ours(filepath.Clean(name)) || f.ours(f.b.links.at(name))
 	for _, dir := range []string{bin, filepath.Dir(bin)} {
 		led = led || f.b.links.at(dir) != f.b.links.real(dir)
 	}
-	if f.python(name, led, 0); !led {
-		f.named = append(f.named, f.trees[before:]...)
-	}
+	f.python(name, led, 0)
 }
 
 func (f *pythonFinder) add(place string) { f.trees = appendNew(f.trees, place) }
@@ -90,12 +88,14 @@ func (f *pythonFinder) python(name string, led bool, depth int) {
 	}
 	f.seen = append(f.seen, at)
 	real := f.b.links.real(name)
-	if led && !f.ours(real) && !isPython(real) {
-		return // it is anything
-	}
 	if isScript(real) {
-		f.manager(real, led || real != at)
+		if !led && real == at { // else it is any script
+			f.manager(real)
+		}
 		return
+	}
+	if !isPython(real) && (led || real != at || !isProgram(real)) {
+		return // it is anything
 	}
 	// bin/python of a venv is a link to the interpreter it was made from; both
 	// prefixes are needed, and every link on the way.
@@ -125,9 +125,12 @@ func (f *pythonFinder) python(name string, led bool, depth int) {
 // isPython tells whether a file is an interpreter by its name, place and kind.
 func isPython(name string) bool {
 	dir, base := filepath.Split(name)
+	return isProgram(name) && filepath.Base(dir) == "bin" && (strings.HasPrefix(base, "python") || strings.HasPrefix(base, "pypy")) && !isScript(name)
+}
+
+func isProgram(name string) bool {
 	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && filepath.Base(dir) == "bin" &&
-		(strings.HasPrefix(base, "python") || strings.HasPrefix(base, "pypy")) && !isScript(name)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
 // prefix adds the tree that bin/python, in its real directory, stands in. One that
@@ -138,9 +141,15 @@ func (f *pythonFinder) prefix(python string, named bool) {
 	if systemTree(python) {
 		return
 	}
-	if filepath.Base(filepath.Dir(python)) == "bin" && !f.wide(dir) && (named || f.ours(dir) || isInstallation(dir)) {
-		f.add(dir)
-		return
+	if filepath.Base(filepath.Dir(python)) == "bin" && !f.wide(dir) {
+		installed := isInstallation(dir)
+		if named = named && (installed || isEnvironment(dir)); named || installed && !f.ours(dir) {
+			f.named = append(f.named, dir)
+		}
+		if named || installed || f.ours(dir) {
+			f.add(dir)
+			return
+		}
 	}
 	f.add(python)
 	if filepath.Base(filepath.Dir(python)) != "bin" {
@@ -169,6 +178,17 @@ func (f *pythonFinder) prefix(python string, named bool) {
 
 // libs are the directories of a prefix that libraries are in.
 var libs = [...]string{"lib", "lib64"}
+
+// isEnvironment tells whether a real directory is one that was made for Python's
+// packages.
+func isEnvironment(dir string) bool {
+	for _, name := range []string{"pyvenv.cfg", "conda-meta/history"} {
+		if info, err := os.Lstat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
 
 // isInstallation tells whether a real directory is where Python was installed, by
 // what it cannot start without.
@@ -200,14 +220,14 @@ func (f *pythonFinder) wide(dir string) bool {
 }
 
 // manager adds the trees of the version manager whose shim this is.
-func (f *pythonFinder) manager(shim string, led bool) {
+func (f *pythonFinder) manager(shim string) {
 	home := f.b.c.Home
 	roots := []string{
 		getenv(f.b.c.Environ, "PYENV_ROOT"), filepath.Join(home, ".pyenv"),
 		getenv(f.b.c.Environ, "ASDF_DATA_DIR"), getenv(f.b.c.Environ, "ASDF_DIR"), filepath.Join(home, ".asdf"),
 		getenv(f.b.c.Environ, "MISE_DATA_DIR"), filepath.Join(home, ".local/share/mise"),
 	}
-	if dir := filepath.Dir(shim); filepath.Base(dir) == "shims" && !led {
+	if dir := filepath.Dir(shim); filepath.Base(dir) == "shims" {
 		roots = append(roots, filepath.Dir(dir))
 	}
 	for _, root := range roots {

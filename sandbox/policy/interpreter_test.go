@@ -3,6 +3,7 @@ package policy
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -26,8 +27,10 @@ func TestInterpreters(t *testing.T) {
 	w.file("home/.local/lib/python3.13/site-packages/x.py", "")
 	w.file("home/.local/share/keyrings/x", "")
 	w.binary("conda/bin/python")
+	w.file("conda/conda-meta/history", "")
 	w.binary("home/bin/python3")
 	w.binary("named/bin/python3.9")
+	w.file("named/lib/python3.9/os.py", "")
 	w.c.Python = w.at("named/bin/python3.9")
 	w.c.Environ = []string{
 		"VIRTUAL_ENV=" + w.at("venv"), "CONDA_PREFIX=" + w.at("conda"),
@@ -60,6 +63,14 @@ func TestInterpretersOpenNothing(t *testing.T) {
 		w.expect(w.make(name), map[string]string{"home/.ssh/id": "--", "home/.ssh/bin/python3": "--", "home/.hermes/.env": "--", "home/.hermes/state.db": "--"})
 	}
 	w.expect(w.make(Sealed), map[string]string{"home/x": "--", "home/work/x": "--", "home/bin/x": "--"})
+
+	// Nor what the user denies by a name above it.
+	w.file("home/tools/v/pyvenv.cfg", "")
+	w.binary("home/tools/v/bin/python3")
+	w.c.Environ, w.c.DenyRead = []string{"VIRTUAL_ENV=" + w.at("home/tools/v")}, []string{w.at("home/tools")}
+	if p := w.make(Sealed); slices.Contains(p.Policy.Read, w.at("home/tools/v")) {
+		t.Errorf("reads %q", p.Policy.Read)
+	}
 }
 
 // What a script can make, in the work dir or in what was one before, leads to
@@ -78,6 +89,16 @@ func TestInterpretersLeadNowhere(t *testing.T) {
 			w.link("home/work/q", "w/z")
 			w.link("home/work/D", w.at("home/private"))
 			w.link(env+"/bin/python", w.at("home/work")+"/q/../D/bin/python")
+		},
+		"a link to a file": func(w *world, env string) {
+			w.link(env+"/bin/python", w.at("home/private/secret"))
+		},
+		"a link to a directory": func(w *world, env string) {
+			w.link(env+"/bin/python", w.at("home/private"))
+			w.link(env+"/bin/python3", "/")
+		},
+		"a link to a script": func(w *world, env string) {
+			w.link(env+"/bin/python", w.file("home/private/secret", "#!/bin/sh\n"))
 		},
 		"settings": func(w *world, env string) {
 			w.link(env+"/bin/python", w.at("base/bin/python3"))

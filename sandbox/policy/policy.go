@@ -189,6 +189,11 @@ func (b *builder) finish() (Plan, error) {
 		}
 	}
 	p := &b.policy
+	// What is denied does not come in by an interpreter's tree inside it.
+	p.Read = slices.DeleteFunc(p.Read, func(name string) bool {
+		return slices.Contains(b.pythons, name) && !slices.ContainsFunc(b.named, func(n named) bool { return n.path == name }) &&
+			slices.ContainsFunc(p.DenyRead, func(deny string) bool { return sandbox.Covers(deny, name) })
+	})
 	p.Read, p.Write, p.Private = compact(p.Read), compact(p.Write), compact(p.Private)
 	// A deny outside of what is allowed says nothing and would cost a look.
 	allowed := slices.Concat(p.Read, p.Write, p.Private)

@@ -284,6 +284,7 @@ func TestHermesHome(t *testing.T) {
 	for _, name := range []string{".env", "auth.json", "sessions/1", "agent/venv/bin/python", "agent/secret", "home/.ssh/id", "home/.gitconfig", "work/a/x", "work/b"} {
 		w.file("home/.hermes/"+name, "x")
 	}
+	w.file("home/.hermes/agent/venv/pyvenv.cfg", "")
 	w.c.WorkDir = w.at("home/.hermes/work/a")
 	w.c.Homes = []string{w.at("home/.hermes/home")}
 	w.c.Environ = append(w.c.Environ, "VIRTUAL_ENV="+w.at("home/.hermes/agent/venv"))

@@ -68,7 +68,9 @@ func (b *builder) guardAround(guard, tree string) error {
 	for dir := tree; dir != filepath.Dir(dir); {
 		dir = filepath.Dir(dir)
 		if git := filepath.Join(dir, ".git"); b.links.exists(git) {
-			if err := b.guardGit(guard, git); !errors.Is(err, fs.ErrPermission) { // who may not look has no use for it
+			// Git goes on above one that is no repository, such as a reservation. Who
+			// may not look has no use for it.
+			if err := b.guardGit(guard, git); err != nil && !errors.Is(err, fs.ErrPermission) {
 				return err
 			}
 		}
@@ -276,6 +278,18 @@ func (b *builder) entries(dir string, kind fs.FileMode) (names []string, err err
 		}
 	}
 	return names, nil
+}
+
+// isFull tells whether a place is a directory with something in it: an empty one
+// may be the reservation of a file.
+func (b *builder) isFull(name string) bool {
+	f, err := openDir(b.links.real(name))
+	if err != nil {
+		return b.isDir(name)
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(1)
+	return len(entries) > 0
 }
 
 func (b *builder) isDir(name string) bool {
