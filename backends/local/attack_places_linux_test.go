@@ -67,7 +67,7 @@ func TestAttackSocketNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(home, "real"), 0o755), os.Symlink("real", filepath.Join(home, "link")), os.Mkdir(filepath.Join(other, "many"), 0o755)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(home, "real"), 0o755), os.Symlink("real", filepath.Join(home, "link")), os.Mkdir(filepath.Join(other, "many"), 0o755), os.Mkdir(filepath.Join(other, "each"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	listen(filepath.Join(home, "link", "s"))
@@ -77,13 +77,17 @@ func TestAttackSocketNames(t *testing.T) {
 	}
 	for i := range maxSockets + 20 {
 		listen(filepath.Join(other, "many", fmt.Sprint(i)))
+		if err := os.Mkdir(filepath.Join(other, "each", fmt.Sprint(i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		listen(filepath.Join(other, "each", fmt.Sprint(i), "s"))
 	}
 	box, _, _ := attacked(t, func(_, _ string, p *sandbox.Policy) { p.Read = append(p.Read, home, other) })
 	var names []string
 	for _, name := range []string{"real/s", "link/s", "after"} {
 		names = append(names, filepath.Join(home, name))
 	}
-	names = append(names, filepath.Join(other, "many", "7"))
+	names = append(names, filepath.Join(other, "many", "7"), filepath.Join(other, "each", "7", "s"))
 	got := try(t, box, `
 import socket, sys
 for name in sys.argv[1:]:

@@ -17,32 +17,43 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// maxSockets bounds the sockets that are hidden, each by a mount. Beyond it those
-// of one directory, if they are at least crowdOfSockets, are hidden with it.
+// maxSockets bounds the sockets that are hidden, each by a mount. Beyond it the
+// nearest directory with at least crowdOfSockets of them in it is hidden instead.
 const (
 	maxSockets     = 512
 	crowdOfSockets = 16
 )
 
-// together puts a directory in place of the sockets in it, where there are too
-// many of them: somebody else's box must not be able to end the making of others.
+// tops are directories that are never hidden for the sockets in them.
+var tops = [...]string{"/", "/bin", "/etc", "/home", "/lib", "/lib64", "/mnt", "/media", "/nix", "/opt", "/root", "/sbin", "/srv", "/sys", "/usr", "/usr/local", "/var", "/var/lib"}
+
+// together puts directories in place of the sockets in them, where there are too
+// many: somebody else's box must not be able to end the making of others.
 func (pl *plan) together(sockets []string) ([]string, error) {
 	if len(sockets) <= maxSockets {
 		return sockets, nil
 	}
 	count := map[string]int{}
 	for _, name := range sockets {
-		count[filepath.Dir(name)]++
+		for dir := filepath.Dir(name); dir != "/"; dir = filepath.Dir(dir) {
+			count[dir]++
+		}
 	}
 	needed := func(dir string) bool {
-		return dir == "/" || within(pl.home, dir) || slices.ContainsFunc(pl.c.Write, func(w string) bool { return within(w, dir) }) ||
+		return slices.Contains(tops[:], dir) || within(pl.home, dir) || slices.ContainsFunc(pl.c.Write, func(w string) bool { return within(w, dir) }) ||
 			slices.ContainsFunc(pl.c.Mounts, func(m guest.Mount) bool { return within(m.Target, dir) })
 	}
-	var hide []string
+	hidden, hide := map[string]bool{}, []string(nil)
 	for _, name := range sockets {
-		if dir := filepath.Dir(name); count[dir] < crowdOfSockets || needed(dir) {
-			hide = append(hide, name)
-		} else if !slices.Contains(hide, dir) {
+		dir := filepath.Dir(name)
+		for dir != "/" && (count[dir] < crowdOfSockets || needed(dir)) {
+			dir = filepath.Dir(dir)
+		}
+		if dir == "/" {
+			dir = name
+		}
+		if !hidden[dir] {
+			hidden[dir] = true
 			hide = append(hide, dir)
 		}
 	}

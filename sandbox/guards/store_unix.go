@@ -57,7 +57,7 @@ func (s Store) open() (int, error) {
 	switch {
 	case err != nil:
 	case int(n.uid) != unix.Geteuid() || n.mode&0o022 != 0:
-		err = errors.New("it is not one that only this user can write")
+		err = errors.New("it is not one that only this user can write: have it removed")
 	case n.mode&0o777 != 0o700:
 		err = unix.Fchmod(fd, 0o700)
 	}
