@@ -101,6 +101,9 @@ func (r *root) build(c *Confinement, trees []int) error {
 			return err
 		}
 	}
+	if !c.Base { // else it is read-only from the start
+		r.done = append(r.done, r.fd)
+	}
 	for _, fd := range r.done {
 		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: rdonly}); err != nil {
 			return at("read-only", err)

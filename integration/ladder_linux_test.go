@@ -51,6 +51,25 @@ func TestLadder(t *testing.T) {
 			}
 		})
 	})
+	t.Run("without Landlock", func(t *testing.T) { // namespaces alone keep what a profile asks
+		bin := variant(t, "nowall")
+		g := newGround(t, bin)
+		g.give()
+		if o := g.do("doctor"); o.exit != 0 || !strings.Contains(o.stdout, "without Landlock, the second wall") {
+			t.Errorf("doctor: %d\n%s", o.exit, o.stdout)
+		}
+		for _, policy := range []string{"workspace", "sealed"} {
+			all, clauses := besiege(t, bin, policy)
+			for _, p := range all {
+				if p.Verdict == "broken" && (p.ID != "unix-abstract" || clauses[p.Clause] != "partial") {
+					t.Errorf("%s: %s is broken, and %s is %q: %s", policy, p.ID, p.Clause, clauses[p.Clause], p.Detail)
+				}
+			}
+		}
+		if o := g.run("workspace", "print('ran')"); o.Output != "ran\n" || o.Rung != "namespaces" || o.Enforcement["network"] != "partial" {
+			t.Errorf("%+v", o)
+		}
+	})
 	t.Run("with nothing", func(t *testing.T) {
 		g := newGround(t, variant(t, "nolandlock"))
 		if o := g.do("doctor"); o.exit != 1 || !strings.Contains(o.stdout, "only the policy open can be kept") || !strings.Contains(o.stdout, "fix:") {

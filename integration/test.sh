@@ -23,7 +23,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	export HERMES_EXEC_TEST_USER_DIR=$dir
 	mkdir "$dir/bin" "$dir/home" "$dir/tmp"
 	cp -r . "$dir/src"
-	for tag in nouserns nolandlock; do # as on machines that have less
+	for tag in nouserns nolandlock nowall; do # as on machines that have less
 		go build -tags "$tag" -o "$dir/bin/hermes-exec-$tag" ./cmd/hermes-exec
 	done
 	cp bin/hermes-exec "$dir/bin/"

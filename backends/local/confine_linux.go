@@ -458,8 +458,10 @@ func (in *confined) futureInputs(ctx context.Context, since time.Time) ([]sandbo
 
 // enforcement is what a confined box keeps, and by what.
 func (in *confined) enforcement(network sandbox.Clause, r sandbox.Resources) sandbox.Enforcement {
-	wall := fmt.Sprintf("Landlock ABI %d", in.session.Setup().Landlock)
-	files := sandbox.Clause{Clause: sandbox.ClauseFiles, State: sandbox.Enforced, Mechanism: "mount namespace, " + wall}
+	files := sandbox.Clause{Clause: sandbox.ClauseFiles, State: sandbox.Enforced, Mechanism: "mount namespace"}
+	if abi := in.session.Setup().Landlock; abi > 0 {
+		files.Mechanism += fmt.Sprintf(", Landlock ABI %d", abi)
+	}
 	return sandbox.Enforcement{
 		files, network,
 		{Clause: sandbox.ClauseGuards, State: sandbox.Enforced, Mechanism: "read-only and pinned mounts"},

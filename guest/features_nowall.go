@@ -1,0 +1,8 @@
+//go:build nowall && !nouserns && !nolandlock
+
+package guest
+
+const (
+	noNamespaces = false
+	noLandlock   = true
+)
