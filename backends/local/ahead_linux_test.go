@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-exec/hermes-exec/backends/local"
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
@@ -14,9 +15,7 @@ import (
 // while nothing is asked of it, every time.
 func TestReaperAhead(t *testing.T) {
 	box, _ := confinedBox(t)
-	if box.Info().Rung != sandbox.RungNamespaces {
-		t.Skip("without namespaces nothing is forked ahead")
-	}
+	local.NeedNamespaces(t, box)
 	pids := guests(t)
 	if len(pids) != 1 {
 		t.Fatalf("guests %v", pids)

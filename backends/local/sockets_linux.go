@@ -68,8 +68,8 @@ func (pl *plan) together(sockets []string) ([]string, error) {
 // to it. The names are whatever their owners gave to bind, line breaks too, so
 // only what is a socket counts.
 //
-// Of a name that is gone, what is in its directory is looked at where seen says so.
-func hostSockets(seen func(dir string) bool) ([]string, error) {
+// Of a name that is gone, what is in its directory is looked at if that is visible.
+func hostSockets(visible func(dir string) bool) ([]string, error) {
 	const table = "/proc/self/net/unix" // /proc/net is missing in a proc of processes alone
 	fd, err := unix.Open(table, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT {
@@ -80,7 +80,7 @@ func hostSockets(seen func(dir string) bool) ([]string, error) {
 	}
 	f := os.NewFile(uintptr(fd), table)
 	defer f.Close()
-	return socketNames(f, seen)
+	return socketNames(f, visible)
 }
 
 // tables are the buffers a table of sockets is read with.

@@ -17,6 +17,18 @@ import (
 // setting is one variable of git's configuration that matters here.
 type setting struct{ file, name, value string }
 
+// key is section and name, without what is between.
+func (s setting) key() (section, last string) {
+	section, _, _ = strings.Cut(s.name, ".")
+	return section, s.name[strings.LastIndexByte(s.name, '.')+1:]
+}
+
+// isOne tells whether it is in a list such as gitRuns.
+func (s setting) isOne(list string) bool {
+	section, last := s.key()
+	return strings.Contains(list, " "+section+"."+last+" ")
+}
+
 // gitKnown is what is known of repositories and git's configuration.
 type gitKnown struct {
 	repos    map[string]bool // already guarded
@@ -169,14 +181,13 @@ func (b *builder) readConfig(guard, name string, list []setting, depth int) ([]s
 	}
 	var paths []string
 	parseGit(text, func(key, value string) {
-		section, last := key, key[strings.LastIndexByte(key, '.')+1:]
-		section, _, _ = strings.Cut(key, ".")
-		short := " " + section + "." + last + " "
+		s := setting{name, key, value}
+		section, last := s.key()
 		switch {
 		case last == "path" && (section == "include" || section == "includeif"):
 			paths = append(paths, value)
-		case key == "core.worktree", section == "alias", section == "pager", strings.Contains(gitDirs+gitRuns, short):
-			list = append(list, setting{name, key, value})
+		case key == "core.worktree", section == "alias", section == "pager", s.isOne(gitDirs + gitRuns):
+			list = append(list, s)
 		}
 	})
 	for _, value := range paths {
@@ -213,7 +224,7 @@ func (b *builder) pathsOf(value, base string) (paths []string) {
 			paths = appendNew(paths, home+"/"+rest)
 		}
 		return paths
-	case first[:min(1, len(first))] == "~":
+	case strings.HasPrefix(first, "~"):
 		if account, err := user.Lookup(first[1:]); err == nil {
 			paths = append(paths, account.HomeDir+"/"+rest)
 		}
@@ -224,8 +235,7 @@ func (b *builder) pathsOf(value, base string) (paths []string) {
 
 // guardSetting closes what one setting names in a working tree.
 func (b *builder) guardSetting(guard string, s setting, root string) error {
-	section, last := s.name[:strings.IndexByte(s.name, '.')+1], s.name[strings.LastIndexByte(s.name, '.')+1:]
-	if strings.Contains(gitDirs, " "+section+last+" ") {
+	if s.isOne(gitDirs) {
 		for _, dir := range b.pathsOf(s.value, root) {
 			if err := b.guardNamed(guard, s, dir); err != nil {
 				return err
@@ -236,7 +246,7 @@ func (b *builder) guardSetting(guard string, s setting, root string) error {
 		}
 		return nil
 	}
-	if s.name == "core.worktree" || section == "alias." && !strings.HasPrefix(s.value, "!") {
+	if s.name == "core.worktree" || strings.HasPrefix(s.name, "alias.") && !strings.HasPrefix(s.value, "!") {
 		return nil
 	}
 	// A command: the shell makes words of it. One that looks like a program and is
