@@ -382,6 +382,13 @@ def canary(slug, what, attack):
         return attack(os.path.join(C["canaries"], slug))
 
 
+def contents(path):
+    if C["reads_outside"]:
+        raise Skip("the policy lets it read that")
+    with open(path) as f:
+        f.read()
+
+
 def overwrite(path):
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     os.write(fd, b"changed")
@@ -407,6 +414,7 @@ def remade(path):
     os.close(os.open(path + "-new", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
+canary("read", "read a file", contents)
 canary("write", "write to a file", overwrite)
 canary("truncate", "truncate a file", lambda p: os.truncate(p, 0))
 canary("unlink", "remove a file", os.unlink)

@@ -38,7 +38,7 @@ type bait struct {
 // baitFiles are the files to attack in the directory outside. Each is for one
 // probe.
 func baitFiles() []string {
-	return []string{"write", "truncate", "unlink", "rename", "chmod", "utime", "xattr", "symlink", "hardlink", "tool"}
+	return []string{"read", "write", "truncate", "unlink", "rename", "chmod", "utime", "xattr", "symlink", "hardlink", "tool"}
 }
 
 const baitText = "bait of hermes-exec selftest; may be removed\n"

@@ -147,7 +147,7 @@ func (t *siege) tell() map[string]any {
 		"secrets": t.secrets(home), "others": otherHomes(home),
 		"devices": present("/dev/mem", "/dev/kmem", "/dev/port", "/dev/kmsg", "/proc/kcore", "/proc/kmsg"),
 		"disks":   disks(), "loaded": loadedDevices(), "path": t.closed(pathDirs(b.workspace)), "rc": t.closed(present(rc...)),
-		"canaries": b.outside, "tmp": b.tmp, "vartmp": b.vartmp, "shm": b.shm, "run": b.run,
+		"canaries": b.outside, "reads_outside": !t.unconfined && t.rules.Policy.Access(b.outside).Read, "tmp": b.tmp, "vartmp": b.vartmp, "shm": b.shm, "run": b.run,
 		"tcp": port(b.tcp.Addr()), "tcp6": tcp6, "udp": port(b.udp.LocalAddr()), "addresses": addresses(),
 		"unix": unix, "abstract": b.nonce, "abstracts": abstract, "netlink": netlinkFamilies(), "services": sockets,
 		"namespaces": namespaces(), "container": a.place().Type == "docker", "passed": passed, "granted": granted, "ungranted": ungranted,
