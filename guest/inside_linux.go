@@ -49,6 +49,7 @@ type inside struct {
 // the engine until its socket closes, and takes everything with it.
 func confineOne() int {
 	runtime.LockOSThread() // reapers die with this thread
+	volunteer()
 	closeOnExec(control)
 	for _, sig := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGALRM, unix.SIGVTALRM, unix.SIGPROF} {

@@ -35,6 +35,7 @@ type supervisor struct {
 // superviseOne runs one command and returns the exit code of the guest.
 func superviseOne() int {
 	runtime.LockOSThread() // the main process dies with this thread, see Pdeathsig
+	volunteer()
 	closeOnExec(control)
 	// Anyone of the same user may signal or trace us; make it harder.
 	var inherited []unix.Signal
