@@ -56,6 +56,7 @@ type order struct {
 	Quota   bool // the container's own layer is bounded
 
 	tmp    int64             // bytes of each directory in memory
+	small  int64             // of /run and /dev/shm
 	guards []guard           // in the work directory, once it is reserved
 	lacks  []string          // limits that cannot be kept and may be missing
 	at     map[string]string // where what is shown is mounted, while the container starts
@@ -97,7 +98,7 @@ func (o *order) body(name, link, hidden string, labels map[string]string) client
 		CgroupnsMode:   container.CgroupnsModePrivate,
 		Init:           &no,
 		Runtime:        o.Runtime,
-		ShmSize:        smallTmp,
+		ShmSize:        o.small,
 		LogConfig:      container.LogConfig{Type: "none"},
 		Tmpfs:          o.tmpfs(),
 		Resources: container.Resources{
@@ -137,7 +138,7 @@ func (o *order) tmpfs() map[string]string {
 	list := map[string]string{
 		"/tmp":     size + ",mode=1777",
 		"/var/tmp": size + ",mode=1777",
-		"/run":     fmt.Sprintf("rw,noexec,nosuid,nodev,size=%d,mode=755", smallTmp) + own,
+		"/run":     fmt.Sprintf("rw,noexec,nosuid,nodev,size=%d,mode=755", o.small) + own,
 	}
 	if o.Posture.WorkDir == "" && o.Keep[0] == "" && !slices.ContainsFunc(o.Volumes, func(v volume) bool { return v.Target == workInside }) {
 		list[workInside] = size + ",mode=700" + own

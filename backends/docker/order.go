@@ -176,8 +176,13 @@ func (b *Backend) limits(o *order, asked sandbox.Resources, f facts) error {
 	if o.tmp = o.Res.Disk; o.tmp == 0 {
 		o.tmp = usualTmp
 	}
-	if half := f.total / 2; half > 0 {
-		o.tmp = min(o.tmp, half)
+	o.small = smallTmp
+	// Who fills one is told that it is full, and does not end the guest, which has
+	// the same memory.
+	for _, memory := range [...]int64{f.total, o.Res.Memory} {
+		if memory > 0 {
+			o.tmp, o.small = min(o.tmp, memory/2), min(o.small, memory/8)
+		}
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func (b *box) view(ctx context.Context, in *confined, spec sandbox.Spec, user bo
 		Base: slices.Contains(p.Read, "/"), Scratch: scratchInside, Size: spec.Resources.Disk,
 	}
 	if who.Size == 0 {
-		who.Size = usualSize()
+		who.Size = usualSize(spec.Resources.Memory)
 	}
 	host, program := &b.backend.host, b.backend.config.Guest
 	in.session = host.waiting.take(who)
@@ -219,9 +219,13 @@ func (in *confined) build(ctx context.Context, c guest.Confinement, pass []*os.F
 // What a box has that sets no bounds of its own.
 const usualProcesses = 4096
 
-// usualSize is 4 GiB for scratch and /tmp, at most half of the memory it is in.
-func usualSize() int64 {
+// usualSize is 4 GiB for scratch and /tmp, at most half of the memory it is in: of
+// the machine's, and of the box's limit unless that is 0.
+func usualSize(limit int64) int64 {
 	size := int64(4 << 30)
+	if limit > 0 {
+		size = min(size, limit/2)
+	}
 	var info syscall.Sysinfo_t
 	if syscall.Sysinfo(&info) == nil {
 		size = min(size, int64(info.Totalram)*int64(info.Unit)/2)

@@ -26,8 +26,10 @@ func (a *app) resources(p *sandbox.Policy) sandbox.Resources {
 		return all
 	}
 	if !set("disk") { // it is kept in memory
-		if half := physicalMemory() / 2; half > 0 {
-			all.Disk = min(all.Disk, half)
+		for _, memory := range [...]int64{physicalMemory(), all.Memory} {
+			if memory > 0 {
+				all.Disk = min(all.Disk, memory/2)
+			}
 		}
 	}
 	resources := func(c sandbox.ClauseName) bool { return c == sandbox.ClauseResources }
