@@ -101,7 +101,7 @@ func (m *machine) open(ctx context.Context, spec sandbox.Spec) (*box, error) {
 	if err != nil {
 		var f *sshwire.Failure
 		if !errors.As(err, &f) {
-			err = m.lost(err)
+			err = m.lost(err, 0)
 		}
 		return nil, err
 	}
@@ -179,17 +179,9 @@ func (b *box) Listen(ctx context.Context) (net.Listener, string, error) {
 	b.idle.touch()
 	l, name, err := b.inner.Listen(ctx)
 	if err != nil {
-		return nil, "", b.explain(err)
+		return nil, "", b.m.lost(err, 0)
 	}
 	return l, name, nil
-}
-
-// explain says why the container was lost, if it was.
-func (b *box) explain(err error) error {
-	if !errors.Is(err, sandbox.ErrLost) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", b.info.Backend, b.m.lost(err))
 }
 
 func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
@@ -203,7 +195,7 @@ func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, erro
 	p, err := b.inner.Start(ctx, cmd)
 	if err != nil {
 		b.idle.leave()
-		return nil, b.explain(err)
+		return nil, b.m.lost(err, ooms)
 	}
 	if b.m.b.config.Lifetime > 0 {
 		go func() {
@@ -240,7 +232,7 @@ func (b *box) FutureInputs(ctx context.Context, since time.Time) ([]sandbox.Futu
 func (b *box) Lost() <-chan struct{} { return b.inner.Lost() }
 
 // WhyLost implements sandbox.Losable: what became of the container.
-func (b *box) WhyLost() error { return b.explain(b.inner.WhyLost()) }
+func (b *box) WhyLost() error { return b.m.lost(b.inner.WhyLost(), 0) }
 
 // Close implements sandbox.Sandbox.
 func (b *box) Close(ctx context.Context) error {
@@ -298,7 +290,7 @@ func (p *process) Wait() (sandbox.Exit, error) {
 		m := p.box.m
 		switch {
 		case p.err != nil && errors.Is(p.err, sandbox.ErrLost):
-			p.err = p.box.explain(p.err)
+			p.err = m.lost(p.err, p.ooms)
 			if errors.Is(p.err, errOOM) {
 				p.exit.Limit = sandbox.LimitMemory
 			}

@@ -187,12 +187,43 @@ func (f *fate) outOfMemory(before int, began time.Time, rss, limit int64) bool {
 	return true
 }
 
-// settle waits, after an end that a stopping engine may have made, until it is
-// known whether that was it.
-func (f *fate) settle(wait time.Duration) {
+// How long the news may take of what ended a box, and of the end of a container
+// whose guest has: it comes by another way.
+const (
+	boxNews   = 2 * time.Second
+	deathNews = 10 * time.Second
+)
+
+// await waits until the container is known to have ended, or to have met its
+// memory limit more often than before. guest is closed when its guest has ended.
+func (f *fate) await(before int, guest <-chan struct{}) (dead, oom bool) {
+	for began, wait := time.Now(), boxNews; ; time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-f.dead:
+			return true, false
+		default:
+		}
+		if f.oom() > before {
+			return false, true
+		}
+		select {
+		case <-guest:
+			wait = deathNews
+		default:
+		}
+		if time.Since(began) > wait {
+			return false, false
+		}
+	}
+}
+
+// settle waits, after an end that a stopping engine may have made, or the
+// container's memory limit if it is limited, until it is known whether that was it.
+func (f *fate) settle(wait time.Duration, limited bool) {
 	for stop := time.Now().Add(wait); time.Now().Before(stop); time.Sleep(10 * time.Millisecond) {
 		f.mu.Lock()
-		open := f.lost == nil && f.signal == "15"
+		killed := limited && f.signal == "" && f.code == 137 && f.ooms == 0
+		open := f.lost == nil && (f.signal == "15" || killed)
 		f.mu.Unlock()
 		if !open {
 			return

@@ -258,18 +258,23 @@ func (m *machine) remove(ctx context.Context) error {
 	}
 }
 
-// lost makes of the loss of the connection an error that says why.
-func (m *machine) lost(err error) error {
+// lost makes of the loss of the connection, of the box or of a command an error
+// that says why, where the engine tells. ooms is how often the container had met
+// its memory limit before what was lost began.
+func (m *machine) lost(err error, ooms int) error {
 	if !errors.Is(err, sandbox.ErrLost) {
 		return err
 	}
-	select {
-	case <-m.fate.dead:
-	case <-time.After(2 * time.Second): // the news takes another way
-		return err
+	name := m.b.config.Name
+	dead, oom := m.fate.await(ooms, m.link.Done())
+	switch {
+	case dead:
+		m.fate.settle(lastNews, m.order.Res.Memory > 0)
+		return fmt.Errorf("%s: %w: %w", name, m.fate.why(), sandbox.ErrLost)
+	case oom:
+		return fmt.Errorf("%s: %w: %w", name, errOOM, sandbox.ErrLost)
 	}
-	m.fate.settle(lastNews)
-	return fmt.Errorf("%w: %w", m.fate.why(), sandbox.ErrLost)
+	return err
 }
 
 // lastNews is how long an engine that ends its containers may take to end
