@@ -21,8 +21,10 @@ type command struct {
 	pid    int // of it
 	pidfd  int
 	keep   bool
-	tree   tree
 	most   int // processes there may be, the guest's own included; 0 for no bound
+
+	looking sync.Mutex // held before mu
+	tree    tree
 
 	mu     sync.Mutex // guards what follows, and writing to conn
 	ending bool
@@ -126,6 +128,8 @@ func (c *command) follow() {
 		all := report{User: uint64(ru.Utime.Nano()), System: uint64(ru.Stime.Nano()), MaxRSS: max(first.MaxRSS, uint64(ru.Maxrss))}
 		c.gone(outlived, code, sig, all, 0)
 	}
+	c.tree.enough.Store(true)
+	c.looking.Lock()
 	c.mu.Lock()
 	c.over = true // whatever was said: its number, memory and descriptor are others' now
 	if c.last != nil {
@@ -134,6 +138,7 @@ func (c *command) follow() {
 	c.reaper.free()
 	unix.Close(c.pidfd)
 	c.mu.Unlock()
+	c.looking.Unlock()
 	c.g.mu.Lock()
 	delete(c.g.commands, c)
 	c.g.mu.Unlock()
@@ -169,8 +174,9 @@ func (c *command) gone(exited bool, code, sig uint64, used report, left uint64) 
 // By then the main process may have made room for one. Without namespaces others'
 // are seen too.
 func (c *command) crowded() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.tree.enough.Store(true)
+	c.looking.Lock()
+	defer c.looking.Unlock()
 	return c.most > 0 && c.g.c.Namespaces && c.tree.most+1 >= c.most
 }
 
@@ -318,31 +324,41 @@ func (c *command) end(grace time.Duration, shorten bool) {
 	case grace <= 0:
 		c.kill()
 	case first:
-		c.sweep(func() { _ = c.tree.terminate() })
+		go c.sweep(func() { _ = c.tree.terminate() }) // what comes next may be the order to kill
 	}
 }
 
 // sweep looks at the tree, one at a time.
 func (c *command) sweep(look func()) {
+	c.looking.Lock()
+	defer c.looking.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.over {
+	over := c.over
+	c.mu.Unlock()
+	if !over {
 		look()
 	}
 }
 
 // kill ends everything: the reaper kills all others at once, so that it hears
 // what they used. With PID 1 dies its namespace, whatever it still has to say.
+// It does not wait for a look at the tree: a thousand processes, each in a session
+// and so in a scheduling group of its own, leave the guest next to no time.
 func (c *command) kill() {
+	c.tree.enough.Store(true)
+	if !c.g.c.Namespaces {
+		c.sweep(func() { _, _ = c.tree.kill() })
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.over:
-	case !c.g.c.Namespaces:
-		_, _ = c.tree.kill()
-	case c.last == nil:
+	if !c.over && c.last == nil {
 		c.last = time.AfterFunc(reapWithin, func() {
-			c.sweep(func() { _ = unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0) })
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if !c.over {
+				_ = unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0)
+			}
 		})
 		atomic.StoreUint32(&c.reaper.l.ending, endAsked)
 		_ = unix.PidfdSendSignal(c.pidfd, unix.SIGCHLD, nil, 0)

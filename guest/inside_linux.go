@@ -342,26 +342,35 @@ func (g *inside) letGo() {
 	}
 }
 
-// end kills what still runs, where no namespace does it.
+// end kills what still runs, where no namespace does it, and returns when nothing
+// does: all orphans come to this process, so one without children has left none.
+// It gives up what resists, which nobody can end.
 func (g *inside) end() {
 	if g.c.Namespaces {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for stop := time.Now().Add(resist); time.Now().Before(stop); {
-		all := tree{root: os.Getpid()}
-		if left, err := all.kill(); err != nil || left == 0 {
-			return
-		}
+	all := tree{root: os.Getpid()}
+	pause := time.Millisecond
+	for stop := time.Now().Add(resistAlone); time.Now().Before(stop); pause = min(2*pause, 100*time.Millisecond) {
+		_, _ = all.kill() // without a descriptor or memory for it, again
 		for {
-			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil); err != nil || pid <= 0 {
+			pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil)
+			if err == unix.ECHILD {
+				return
+			}
+			if err != nil || pid <= 0 {
 				break
 			}
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(pause)
 	}
 }
+
+// resistAlone is how long a guest tries to kill what it leaves, when nobody waits
+// for it: a machine may stand still for a while.
+const resistAlone = time.Minute
 
 // serveFiles is a thread that is confined as a command is.
 func (g *inside) serveFiles(fd int) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -62,6 +63,8 @@ type Session struct {
 	conn  *os.File // SOCK_SEQPACKET
 	setup Setup
 	done  chan struct{} // closed when the guest has ended
+	bare  bool          // without namespaces, with which everything in them would end
+	ran   atomic.Bool   // a command was started
 
 	founded bool     // Found was called
 	more    bool     // Mount was not called yet, and shall be; under mu
@@ -89,7 +92,7 @@ func (s *Spawner) Spawn(program string, c Confinement) (*Session, error) {
 		unix.Close(fds[0])
 		return nil, err
 	}
-	box := &Session{conn: os.NewFile(uintptr(fds[0]), "session"), done: make(chan struct{}), reading: make(chan struct{}, 1)}
+	box := &Session{bare: !c.Namespaces, conn: os.NewFile(uintptr(fds[0]), "session"), done: make(chan struct{}), reading: make(chan struct{}, 1)}
 	if e := s.do(func() { box.proc, err = spawnSession(program, c, theirs) }); e != nil {
 		err = e
 	}
@@ -300,8 +303,13 @@ func (s *Session) receiveAll() (packet []byte, fds []int, err error) {
 	return packet, fds, err
 }
 
-// Kill ends the guest and everything in the box.
-func (s *Session) Kill() { _ = s.proc.Kill() }
+// Kill ends the guest and everything in the box. It reports whether that was all
+// found: without namespaces it has to be looked for.
+func (s *Session) Kill() (all bool) {
+	all = !s.bare || !s.ran.Load() || killBelow(s.proc)
+	_ = s.proc.Kill()
+	return all
+}
 
 // Close lets the guest end, and returns when it has: it kills everything that
 // still runs in the box.
@@ -339,6 +347,7 @@ func (r *Remote) Start(ctx context.Context, cmd Command, files commandFiles) (pi
 			_, _ = r.Close()
 		}
 	}()
+	r.session.ran.Store(true)
 	pid, err = r.start(ctx, cmd, files, func() error { return r.session.hand(orderCommand, r.theirs) })
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", ErrGone, err)
@@ -347,7 +356,8 @@ func (r *Remote) Start(ctx context.Context, cmd Command, files commandFiles) (pi
 }
 
 // Next returns the next event, as Supervisor.Next. An error means that the
-// guest is gone, and with it everything that was in the box.
+// guest is gone, and with it everything that was in the box; without namespaces,
+// what could be found of it.
 func (r *Remote) Next() (Event, error) {
 	kind, p, err := r.receive()
 	if err == nil {
@@ -371,8 +381,17 @@ func (r *Remote) Signal(sig syscall.Signal) error {
 	return r.order(newFrame(kindSignal).number(uint64(sig)).bytes())
 }
 
-// Kill ends the whole box, for when its guest does not obey.
-func (r *Remote) Kill() { r.session.Kill() }
+// Kill ends the whole box, for when its guest does not obey, as Session.Kill, and
+// waits until it has ended.
+func (r *Remote) Kill() (all bool) {
+	all = r.session.Kill()
+	select {
+	case <-r.session.done: // after all of its namespace
+		return all
+	case <-time.After(resist):
+		return false
+	}
+}
 
 // Close lets go of the command; one that still runs is killed.
 func (r *Remote) Close() (*os.ProcessState, error) {

@@ -241,3 +241,44 @@ func start(t testing.TB, s *Spawner, c Confinement) *Session {
 	}
 	return box
 }
+
+// TestKillOfTheDeaf: a guest that does not obey any more is killed with all it has
+// started, also what has left its session, which nobody could tell from others'
+// processes afterwards.
+func TestKillOfTheDeaf(t *testing.T) {
+	for name, change := range map[string]func(*Confinement){
+		"namespaces": nil,
+		"none":       func(c *Confinement) { c.Namespaces, c.Base, c.Scratch, c.PIDs = false, false, os.TempDir(), 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			box := confined(t, change)
+			r, err := box.Command()
+			if err != nil {
+				t.Fatal(err)
+			}
+			null, _ := os.Open(os.DevNull)
+			defer null.Close()
+			out, theirs, _ := os.Pipe()
+			defer out.Close()
+			const deaf = "trap '' TERM; setsid sh -c 'setsid sh -c \"echo up; exec sleep 600\" & exec sleep 600' & exec sleep 600"
+			_, err = r.Start(context.Background(), Command{Args: []string{"sh", "-c", deaf}, Dir: "/", Env: []string{"PATH=/usr/bin:/bin"}}, [3]*os.File{null, theirs, theirs})
+			theirs.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
+				t.Fatal(err)
+			}
+			if err := box.proc.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			if !r.Kill() {
+				t.Error("not everything was found")
+			}
+			_ = out.SetReadDeadline(time.Now().Add(time.Minute))
+			if _, err := io.Copy(io.Discard, out); err != nil { // until the last has let go of it
+				t.Errorf("lives on: %v", err)
+			}
+		})
+	}
+}

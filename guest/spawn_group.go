@@ -187,11 +187,12 @@ func (s *Supervisor) end(grace time.Duration, shorten bool) error {
 	return err
 }
 
-// Kill kills the group.
-func (s *Supervisor) Kill() {
+// Kill kills the group, which may not be all.
+func (s *Supervisor) Kill() (all bool) {
 	if s.proc != nil {
 		_ = s.Signal(syscall.SIGKILL)
 	}
+	return false
 }
 
 // Close lets go of the command after its last event.

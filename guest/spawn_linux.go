@@ -172,9 +172,13 @@ func (s *Supervisor) End(grace time.Duration) error {
 	return s.order(newFrame(kindEnd).number(uint64(max(grace, 0))).bytes())
 }
 
-// Kill ends the guest itself, for when it does not obey. What it supervised is
-// lost but for the main process, which dies with it.
-func (s *Supervisor) Kill() { _ = s.proc.Kill() }
+// Kill ends the guest itself, for when it does not obey, after what it supervised.
+// It reports whether that was all found.
+func (s *Supervisor) Kill() (all bool) {
+	all = s.main.pid == 0 || killBelow(s.proc)
+	_ = s.proc.Kill()
+	return all
+}
 
 // Close lets go of a guest and waits for its end: after the last event, or to
 // end a guest that was never started.

@@ -195,20 +195,22 @@ func (s *supervisor) attend() {
 				_, _ = s.tree.sweep(unix.Signal(n))
 			case kind == kindEnd:
 				grace := time.Duration(min(n, uint64(1<<62)))
-				if grace > 0 && !ending {
-					_ = s.tree.terminate()
-				}
-				ending = true
 				if at := time.Now().Add(grace); deadline.IsZero() || at.Before(deadline) {
 					deadline = at
 				}
+				if grace > 0 && !ending {
+					s.tree.until = deadline
+					_ = s.tree.terminate()
+				}
+				ending = true
 			}
 		}
 		if err == nil && fds[1].Revents != 0 {
 			fds[1].Fd = -1
 			if deadline.IsZero() { // else the tree was told already and has its grace
-				_ = s.tree.terminate()
 				deadline = time.Now().Add(drainGrace)
+				s.tree.until = deadline
+				_ = s.tree.terminate()
 			}
 		}
 		if deadline.IsZero() || time.Now().Before(deadline) {
@@ -218,15 +220,13 @@ func (s *supervisor) attend() {
 			killing = time.Now()
 		}
 		left, _ := s.tree.kill()
-		if time.Since(killing) > resist {
-			if gone {
-				os.Exit(1)
-			}
-			if !told {
-				told = true
-				var none unix.Rusage
-				_ = write(newFrame(kindGone).usage(&none).number(uint64(max(left, 1))).bytes())
-			}
+		if gone && time.Since(killing) > resistAlone {
+			os.Exit(1)
+		}
+		if time.Since(killing) > resist && !told {
+			told = true
+			var none unix.Rusage
+			_ = write(newFrame(kindGone).usage(&none).number(uint64(max(left, 1))).bytes())
 		}
 		deadline = time.Now().Add(pause)
 		pause = min(2*pause, 100*time.Millisecond)

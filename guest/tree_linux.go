@@ -3,8 +3,10 @@ package guest
 import (
 	"encoding/binary"
 	"errors"
+	"os"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,13 +16,17 @@ import (
 // children on every kernel, so it reads the parents of all processes. Buffers
 // are kept: a supervisor must work while its tree eats all memory.
 type tree struct {
-	root    int // whose descendants they are
-	besides int // children of root in this session do not count; 0 for none
+	root    int    // whose descendants they are
+	born    uint64 // when root started, if who it is has to be asked; else 0
+	besides int    // children of root in this session do not count; 0 for none
 	dirents []byte
 	stat    [512]byte
 	procs   []proc // of the last scan, by pid
 	told    map[identity]bool
 	most    int // threads of all processes any scan saw
+	// From then on all are to be killed: there is no use in other signals.
+	enough atomic.Bool
+	until  time.Time
 }
 
 type proc struct {
@@ -28,6 +34,7 @@ type proc struct {
 	parent  int
 	session int
 	threads int
+	dead    bool // and not waited for yet
 	member  bool // a descendant of root
 	known   bool // member is decided
 }
@@ -44,6 +51,7 @@ type identity struct {
 func (t *tree) sweep(sig unix.Signal) (int, error) {
 	// Without SIGSTOP a tree that keeps forking never stands still.
 	const rounds = 64
+	ends := sig == unix.SIGSTOP || sig == unix.SIGKILL
 	clear(t.told)
 	if t.told == nil {
 		t.told = map[identity]bool{}
@@ -52,6 +60,9 @@ func (t *tree) sweep(sig unix.Signal) (int, error) {
 		if err := t.scan(); err != nil {
 			return 0, err
 		}
+		if t.born != 0 && t.rootDied() {
+			return 0, unix.ESRCH
+		}
 		members, fresh := 0, false
 		for i := range t.procs {
 			p := &t.procs[i]
@@ -59,6 +70,9 @@ func (t *tree) sweep(sig unix.Signal) (int, error) {
 				continue
 			}
 			members++
+			if !ends && (t.enough.Load() || !t.until.IsZero() && time.Now().After(t.until)) {
+				return members, nil
+			}
 			if t.told[p.identity] {
 				continue
 			}
@@ -89,6 +103,33 @@ func (t *tree) kill() (int, error) {
 		return 0, err
 	}
 	return t.sweep(unix.SIGKILL)
+}
+
+// killBelow kills all that descends from a child of this process, which is
+// stopped, so that it starts no more, and is to be killed next. Orphans come to
+// it while it lives, and to nobody who would know them after: it reports whether
+// the child lived until then.
+func killBelow(child *os.Process) bool {
+	t := tree{root: child.Pid}
+	if child.Signal(unix.SIGSTOP) != nil {
+		return false
+	}
+	p, ok := t.read(child.Pid)
+	if !ok || child.Signal(unix.Signal(0)) != nil { // it had the number until here
+		return false
+	}
+	t.born = p.start
+	for range 2 { // who was not to be seen the first time stands still by now
+		if _, err := t.kill(); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// rootDied reports whether root had ended at the last scan.
+func (t *tree) rootDied() bool {
+	return !slices.ContainsFunc(t.procs, func(p proc) bool { return p.pid == t.root && p.start == t.born && !p.dead })
 }
 
 // killSession kills what is left of the session a lost main process led, for
@@ -124,13 +165,13 @@ func (t *tree) killSession(leader identity) {
 // is what is signalled.
 func (t *tree) send(p *proc, sig unix.Signal) bool {
 	fd, err := unix.PidfdOpen(p.pid, 0)
-	if err != nil {
-		if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
-			return true // ended
-		}
-		fd = -1 // an old kernel or a filter: the window is then a few microseconds
-	} else {
+	switch {
+	case err == nil:
 		defer unix.Close(fd)
+	case errors.Is(err, unix.ESRCH):
+		return true // ended
+	default:
+		fd = -1 // an old kernel, a filter, no descriptor left: the window is then a few microseconds
 	}
 	now, ok := t.read(p.pid)
 	if !ok || now.start != p.start {
@@ -258,7 +299,7 @@ func parseStat(b []byte) (proc, bool) {
 		return proc{}, false
 	}
 	b = b[at+2:]
-	var p proc
+	p := proc{dead: b[0] == 'Z' || b[0] == 'X'}
 	const parent, session, threads, start = 1, 3, 17, 19 // fields counted from the state
 	for field := 0; len(b) > 0; field++ {
 		end := slices.Index(b, ' ')

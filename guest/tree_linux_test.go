@@ -17,7 +17,7 @@ func TestParseStat(t *testing.T) {
 		ok   bool
 	}{
 		{"1 (init) S" + tail, proc{parent: 42, session: 7, threads: 1, identity: identity{start: 987654}}, true},
-		{"9 (a b) c) Z" + tail, proc{parent: 42, session: 7, threads: 1, identity: identity{start: 987654}}, true},
+		{"9 (a b) c) Z" + tail, proc{parent: 42, session: 7, threads: 1, dead: true, identity: identity{start: 987654}}, true},
 		{"9 () R 1 1 1 (x) S" + tail, proc{parent: 42, session: 7, threads: 1, identity: identity{start: 987654}}, true},
 		{"9 (\n\xff) R" + tail, proc{parent: 42, session: 7, threads: 1, identity: identity{start: 987654}}, true},
 		{"", proc{}, false},

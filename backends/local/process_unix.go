@@ -50,6 +50,7 @@ type process struct {
 	mu       sync.Mutex
 	over     bool // nothing of the tree is left: there is nothing to end
 	watchdog *time.Timer
+	forced   bool // the watchdog has ended everything
 }
 
 var _ sandbox.Process = (*process)(nil)
@@ -61,7 +62,7 @@ type supervisor interface {
 	Next() (guest.Event, error)
 	Signal(sig syscall.Signal) error
 	End(grace time.Duration) error
-	Kill()
+	Kill() (all bool)
 	Close() (*os.ProcessState, error)
 }
 
@@ -239,10 +240,12 @@ func (p *process) follow(forget func() bool) {
 			p.use(event)
 		}
 	}
-	if err != nil && p.box.inside == nil && p.box.backend.config.Adopt {
+	if err != nil && p.box.info.Rung != sandbox.RungNamespaces && p.box.backend.config.Adopt {
 		guest.KillAdopted()
 	}
 	switch {
+	case err != nil && p.wasForced():
+		p.exit, err = sandbox.Exit{Code: -1, Signal: syscall.SIGKILL}, nil
 	case err != nil:
 		err = fmt.Errorf("local: process %d: %w: %w", p.pid, sandbox.ErrLost, err)
 	case event.Left > 0:
@@ -328,14 +331,28 @@ func (p *process) closePipes() {
 }
 
 // end sends TERM to the tree and KILL after the grace. A guest that does not
-// obey is killed: then the process is lost, but nobody waits for ever.
+// obey is killed with all it has, and nobody waits for ever.
 func (p *process) end(grace time.Duration) {
 	_ = p.sup.End(grace) // an error means that it ends already
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.watchdog == nil && !p.over {
-		p.watchdog = time.AfterFunc(grace+obey, p.sup.Kill)
+		p.watchdog = time.AfterFunc(grace+obey, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if !p.over {
+				p.forced = p.sup.Kill()
+			}
+		})
 	}
+}
+
+// wasForced reports whether the watchdog has ended everything: then it is known
+// what became of the command.
+func (p *process) wasForced() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.forced
 }
 
 func (p *process) PID() int { return p.pid }
