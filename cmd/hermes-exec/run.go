@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-exec/hermes-exec/engine"
+	"github.com/hermes-exec/hermes-exec/output"
 )
 
 // runFlags are the flags of run alone.
@@ -77,8 +79,9 @@ func (a *app) run(ctx context.Context, f runFlags, inline bool, args []string) e
 		}
 		return err
 	}
+	shown := func() {}
 	if !asJSON {
-		script.Stdout, script.Stderr = a.stdout, a.stderr
+		script.Stdout, script.Stderr, shown = a.live()
 	}
 	if a.debugTools {
 		script.OnCall = func(c engine.ToolCall) {
@@ -86,6 +89,7 @@ func (a *app) run(ctx context.Context, f runFlags, inline bool, args []string) e
 		}
 	}
 	r, err := s.Run(ctx, script)
+	shown()
 	if !f.quiet && r.StderrLost == nil {
 		a.warn(r.Warnings[len(s.Warnings()):]...) // the session's own have been told
 	}
@@ -95,30 +99,49 @@ func (a *app) run(ctx context.Context, f runFlags, inline bool, args []string) e
 	if !f.quiet && !asJSON {
 		a.aftermath(r)
 	}
-	var shown error
+	var unseen error
 	switch {
 	case asJSON && errors.Is(err, engine.ErrNoCode):
-		shown = a.print(failureJSON(err))
+		unseen = a.print(failureJSON(err))
 	case f.compat:
-		shown = a.print(r.CompatJSON())
+		unseen = a.print(r.CompatJSON())
 	case f.json:
-		shown = a.print(r.JSON())
+		unseen = a.print(r.JSON())
 	case err == nil:
 		a.summary(f, r)
 		if r.StdoutLost != nil {
-			shown = fmt.Errorf("not all output could be shown: %w", r.StdoutLost)
+			unseen = fmt.Errorf("not all output could be shown: %w", r.StdoutLost)
 		}
 	}
 	if errors.Is(err, engine.ErrNoCode) && !asJSON { // the words agents know are not all a person needs
 		err = fmt.Errorf("%w Name a SCRIPT, - for standard input, or -c CODE (see hermes-exec run --help)", err)
 	}
 	if err != nil {
-		return errors.Join(err, shown)
+		return errors.Join(err, unseen)
 	}
 	if code := resultCode(r); code != 0 {
 		return exitCode(code)
 	}
-	return shown // a success nobody could see is none
+	return unseen // a success nobody could see is none
+}
+
+// live returns where a script's output goes while it runs: what is a terminal is
+// not the script's to command. done is called when it has ended.
+func (a *app) live() (stdout, stderr io.Writer, done func()) {
+	var shown []*output.TerminalWriter
+	wrap := func(w io.Writer) io.Writer {
+		if !isTerminal(w) {
+			return w
+		}
+		t := output.NewTerminalWriter(w)
+		shown = append(shown, t)
+		return t
+	}
+	return wrap(a.stdout), wrap(a.stderr), func() {
+		for _, t := range shown {
+			_ = t.Close() // a failure is the script's output's, and known
+		}
+	}
 }
 
 // print writes one line of JSON.
