@@ -8,8 +8,9 @@
 // open_guards. What a user denies adds to them; deny beats allow, always.
 //
 // Paths are made real where they exist. A denied place that is a link is denied
-// twice: the link and what it leads to. A readable place that is a link (/bin)
-// is listed as itself and as what it leads to.
+// twice: the link and what it leads to. Where a script could replace a link on the
+// way, the policy is refused. A readable place that is a link (/bin) is listed as
+// itself and as what it leads to.
 //
 // A policy file is strict YAML:
 //

@@ -81,9 +81,9 @@ func (b *builder) writable(real string) bool {
 // replaceable is the first link on the way to a place that a script could
 // replace by something of its own, "" if there is none.
 func (b *builder) replaceable(name string) (first string) {
-	b.links.walk(name, func(link string) {
-		if first == "" && b.writable(link) {
-			first = link
+	b.links.walk(name, func(s step) {
+		if first == "" && s.link && b.writable(s.name) {
+			first = s.name
 		}
 	})
 	return first

@@ -76,8 +76,8 @@ func join(dir, base string) string {
 // the links before it.
 func (r *resolver) follow(name string) place { return r.walk(name, nil) }
 
-// walk is follow that tells of every link on the way.
-func (r *resolver) walk(name string, crossed func(link string)) place {
+// walk is follow that tells of every step that could lead elsewhere.
+func (r *resolver) walk(name string, passed func(step)) place {
 	p := place{"/", true}
 	rest := strings.Split(name, "/")
 	for links := 0; len(rest) > 0; {
@@ -87,6 +87,9 @@ func (r *resolver) walk(name string, crossed func(link string)) place {
 		case "", ".":
 			continue
 		case "..":
+			if passed != nil {
+				passed(step{name: p.real})
+			}
 			p.real = path.Dir(p.real)
 			continue
 		}
@@ -99,8 +102,8 @@ func (r *resolver) walk(name string, crossed func(link string)) place {
 			p = place{next, p.exists && !e.missing}
 			continue
 		}
-		if links++; crossed != nil {
-			crossed(next)
+		if links++; passed != nil {
+			passed(step{next, true})
 		}
 		rest = append(strings.Split(e.link, "/"), rest...)
 		if path.IsAbs(e.link) {
@@ -136,19 +139,14 @@ func (r *resolver) at(name string) string {
 	if base == "" || base == "." || base == ".." {
 		return r.real(name)
 	}
-	return join(r.real(dir), base)
+	return join(r.real(strings.TrimRight(dir, "/")), base)
 }
 
 // both are the place itself, in its real directory, and where it leads when it
 // is a link.
 func (r *resolver) both(name string) []string {
-	name = path.Clean(name)
 	target := r.real(name)
-	dir, base := path.Split(name)
-	if base == "" {
-		return []string{target}
-	}
-	if at := join(r.real(path.Clean(dir)), base); at != target {
+	if at := r.at(name); at != target {
 		return []string{at, target}
 	}
 	return []string{target}

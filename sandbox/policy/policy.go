@@ -134,6 +134,7 @@ type builder struct {
 	env    []string
 	notes  []string
 	named  []named // allowed by name in a policy file
+	ways   []way   // how denied places were named
 	guards map[sandbox.Rule]string
 }
 
@@ -188,6 +189,9 @@ func (b *builder) finish() (Plan, error) {
 			return Plan{}, err
 		}
 	}
+	if err := b.checkWays(); err != nil {
+		return Plan{}, err
+	}
 	p := &b.policy
 	// What is denied does not come in by an interpreter's tree inside it.
 	p.Read = slices.DeleteFunc(p.Read, func(name string) bool {
@@ -228,18 +232,22 @@ func (b *builder) finish() (Plan, error) {
 
 // denyRead hides a place and what it leads to.
 func (b *builder) denyRead(guard, place string) {
-	for _, name := range b.links.both(place) {
-		b.policy.DenyRead = append(b.policy.DenyRead, name)
-		b.remember("deny_read", name, guard)
-	}
+	b.policy.DenyRead = append(b.policy.DenyRead, b.deny("deny_read", guard, place)...)
 }
 
 // denyWrite makes a place and what it leads to read-only.
 func (b *builder) denyWrite(guard, place string) {
-	for _, name := range b.links.both(place) {
-		b.policy.DenyWrite = append(b.policy.DenyWrite, name)
-		b.remember("deny_write", name, guard)
+	b.policy.DenyWrite = append(b.policy.DenyWrite, b.deny("deny_write", guard, place)...)
+}
+
+// deny is what a place stands for, and keeps why it is denied and how it was named.
+func (b *builder) deny(clause, guard, place string) []string {
+	names := b.links.both(place)
+	for _, name := range names {
+		b.remember(clause, name, guard)
 	}
+	b.ways = append(b.ways, way{clause, guard, place, names[len(names)-1]})
+	return names
 }
 
 // remember keeps the guard of a rule; what the user denies himself is no guard's.

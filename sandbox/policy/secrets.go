@@ -187,7 +187,7 @@ func (b *builder) hideLinked(guard, dir string) {
 		if err != nil || !info.Mode().IsRegular() || systemTree(target) || sandbox.Covers(b.links.real(dir), target) {
 			continue
 		}
-		b.denyRead(guard, target)
+		b.denyRead(guard, filepath.Join(dir, e.Name()))
 	}
 }
 
