@@ -25,7 +25,7 @@ type Context struct {
 	HermesHome string   // $HERMES_HOME, "" if there is none
 	StateDirs  []string // other places of the engine's state, which no writable tree may contain
 	WorkDir    string   // absolute, exists; required but for open
-	CacheDir   string   // where private caches are made; "" means XDG_CACHE_HOME, else ~/.cache
+	CacheDir   string   // where private caches are made; "" means XDG_CACHE_HOME where no script may write it, else ~/.cache
 	Environ    []string // the engine's: PATH, VIRTUAL_ENV, DOCKER_HOST …
 	Python     string   // code_execution.python, "" if unset
 

@@ -249,8 +249,11 @@ func TestCachesAreNotInTheWorkDir(t *testing.T) {
 	usual := w.at("home/.cache/hermes-exec/")
 	w.link("home/work/link", w.dir("else"))
 	w.link("toWork", w.at("home/work"))
+	w.link("home/other/link", w.dir("mine"))
+	w.link("home/toOther", "other")
 	for cache, want := range map[string]string{
 		"home/work/c": usual, "home/work": usual, "home/work/link": usual, "toWork/c": usual, "mine": w.at("mine/hermes-exec/"), "home": w.at("home/hermes-exec/"),
+		"home/other/.cache": usual, "home/other/link": usual, "home/toOther/link": usual, "home/.hermes/caches": w.at("home/.hermes/caches/hermes-exec/"),
 	} {
 		w.c.Environ = []string{"PATH=/usr/bin", "XDG_CACHE_HOME=" + w.at(cache)}
 		if got := w.make(Workspace).Policy.Private; len(got) != 1 || !strings.HasPrefix(got[0], want) {

@@ -37,6 +37,9 @@ func (b *builder) workspace() {
 	p.Network = sandbox.NetworkHost
 	p.BestEffort = append(p.BestEffort, workspaceBestEffort()...)
 	p.Private = append(p.Private, b.private)
+	if dir := getenv(b.c.Environ, "XDG_CACHE_HOME"); b.c.CacheDir == "" && filepath.IsAbs(dir) && b.inWork(dir) {
+		b.note("XDG_CACHE_HOME is %s, which a script of some work dir may write: private caches are in %s", dir, b.caches)
+	}
 	// One place for all caches. What a script puts there is met again only by
 	// scripts of the same work dir, never by the user's own tools. Modules of Go
 	// stay where they are, to be read: they are checked against go.sum.
@@ -71,13 +74,12 @@ func (b *builder) privateTemp() {
 }
 
 // cacheDir is where the caches of all work dirs are: below XDG_CACHE_HOME, but for
-// one in the work dir itself. What a script may move away or replace by a link must
-// not decide what the next one may write.
+// one that could be in a work dir, this one or another's. What a script may write,
+// move away or replace by a link must not decide what the next one may write.
 func (b *builder) cacheDir() string {
 	dir := b.c.CacheDir
 	if dir == "" {
-		dir = getenv(b.c.Environ, "XDG_CACHE_HOME")
-		if filepath.IsAbs(dir) && (sandbox.Covers(b.workdir, filepath.Clean(dir)) || sandbox.Covers(b.workdir, b.links.real(dir)) || sandbox.Covers(b.workdir, b.links.at(dir))) {
+		if dir = getenv(b.c.Environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) && b.inWork(dir) {
 			dir = ""
 		}
 	}
@@ -85,6 +87,23 @@ func (b *builder) cacheDir() string {
 		dir = filepath.Join(b.c.Home, ".cache")
 	}
 	return filepath.Join(b.links.real(dir), "hermes-exec")
+}
+
+// inWork tells whether a directory, or a link on the way there, is in one that
+// a script may be given as a whole.
+func (b *builder) inWork(dir string) bool {
+	given := func(place string) bool {
+		for place != "/" {
+			if place = filepath.Dir(place); b.belongs(place) == nil {
+				return true
+			}
+		}
+		return false
+	}
+	real := b.links.real(dir)
+	in := sandbox.Covers(b.workdir, real) || given(real)
+	b.links.walk(dir, func(s step) { in = in || given(s.name) })
+	return in
 }
 
 // privateDir is where the caches of this work dir are: one directory each, so
