@@ -5,7 +5,6 @@ package guards
 import (
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,6 +20,7 @@ type dir struct {
 	fd    int
 	fresh bool
 	subs  []string
+	links []link
 	found []sandbox.FutureInput // Path is the name
 	old   []sandbox.FutureInput // as found, for what did not change but may have been moved
 	have  gitParts
@@ -36,7 +36,7 @@ func (d *dir) isRepository() bool {
 }
 
 func (d *dir) read() error {
-	d.subs = d.subs[:0]
+	d.subs, d.links = d.subs[:0], d.links[:0]
 	return entries(d.fd, d.buf, func(name []byte, kind entryKind) bool {
 		d.seen++
 		d.entry(name, kind)
@@ -63,7 +63,7 @@ func (d *dir) entry(name []byte, kind entryKind) {
 		return
 	}
 	changed := ctime >= d.since
-	if !changed && d.moved == nil {
+	if !changed && d.moved == nil && kind != entryLink {
 		return
 	}
 	why := d.why1(name, mode)
@@ -71,15 +71,13 @@ func (d *dir) entry(name []byte, kind entryKind) {
 		why = whyClosed
 	}
 	switch {
-	case name[0] == '-':
+	case name[0] == '-' && (changed || d.moved != nil):
 		why = whyOption
 	case kind == entryFile && (mode&unix.S_ISUID != 0 || mode&(unix.S_ISGID|0o010) == unix.S_ISGID|0o010):
 		why = whySetuid
-	case kind == entryLink && why == "":
-		why = d.names.dir(string(name))
-		if why == "" {
-			why = d.outside(string(name))
-		}
+	case kind == entryLink:
+		d.links = append(d.links, link{string(name), why, changed}) // when it is known what the directory is
+		return
 	case kind == entryOther:
 		why = "" // a pipe or a socket is not run
 	}
@@ -153,6 +151,9 @@ func (d *dir) why1(name []byte, mode uint32) string {
 			return whySitePath
 		}
 	}
+	if d.kind == plain && d.byLink() {
+		return d.names.at(d.as, string(name)) // the rest it is by itself
+	}
 	if string(name) == ".git" {
 		return whyGitPlace
 	}
@@ -162,10 +163,10 @@ func (d *dir) why1(name []byte, mode uint32) string {
 	if why := d.names.file(name); why != "" {
 		return why
 	}
-	if d.place.name == "." && isCommand(string(name), executable(mode)) {
+	if d.as == "." && isCommand(string(name), executable(mode)) {
 		return whyCommand
 	}
-	return d.names.at(d.place.name, string(name))
+	return d.names.at(d.as, string(name))
 }
 
 // executable reports whether somebody can start a file, or where a link leads.
@@ -173,27 +174,12 @@ func executable(mode uint32) bool {
 	return mode&unix.S_IFMT == unix.S_IFLNK || mode&0o111 != 0
 }
 
-// outside says why a link counts that leads out of the root, "" if it does not.
-func (d *dir) outside(name string) string {
-	var buf [4096]byte
-	n, err := unix.Readlinkat(d.fd, name, buf[:])
-	if err != nil {
-		return ""
-	}
-	target := string(buf[:n])
-	if !filepath.IsAbs(target) {
-		target = filepath.Join(d.path, d.place.name, target)
-	}
-	target = filepath.Clean(target)
-	if target == d.path || strings.HasPrefix(target, strings.TrimSuffix(d.path, "/")+"/") {
-		return ""
-	}
-	return d.names.link(target)
-}
-
 // finish reports what was found and queues the directories.
 func (d *dir) finish() {
-	if d.kind == gitDir && d.have.config && d.have.headFresh && d.place.name != ".git" && d.moved == nil {
+	for _, l := range d.links {
+		d.link(l)
+	}
+	if d.kind == gitDir && d.have.config && d.have.headFresh && d.as != ".git" && d.moved == nil {
 		d.found = d.note(d.found, "config", whyGitConfig)
 	}
 	for _, f := range d.old {
@@ -207,9 +193,12 @@ func (d *dir) finish() {
 		}
 	}
 	for _, name := range d.subs {
-		p := place{name: path.Join(d.place.name, name), depth: d.depth + 1, above: d.fresh, moved: d.moved}
+		p := d.below(name)
 		if !d.enter(&p, name) {
 			continue
+		}
+		if d.byLink() && p.kind == plain && !d.names.way(p.as) {
+			continue // it is visited as what it is
 		}
 		if p.depth > d.Depth {
 			d.complete = false
@@ -219,9 +208,18 @@ func (d *dir) finish() {
 	}
 }
 
+// below is a directory in this one.
+func (d *dir) below(name string) place {
+	p := place{name: path.Join(d.place.name, name), depth: d.depth + 1, above: d.fresh, moved: d.moved, hops: d.hops}
+	if p.as = p.name; d.byLink() {
+		p.as = path.Join(d.as, name)
+	}
+	return p
+}
+
 // enter says what a directory in this one is, and whether to visit it.
 func (d *dir) enter(p *place, name string) bool {
-	base := path.Base(d.place.name)
+	base := path.Base(d.as)
 	for _, in := range inputsBelow {
 		if in.parent == base && in.name == name {
 			p.kind, p.why = whole, in.why
@@ -229,7 +227,7 @@ func (d *dir) enter(p *place, name string) bool {
 		}
 	}
 	switch {
-	case d.kind == whole:
+	case d.kind == whole && !d.flat:
 		p.kind, p.why = whole, d.why
 	case d.names.dirs[name] != "":
 		p.kind, p.why = whole, d.names.dirs[name]
@@ -252,7 +250,7 @@ func (d *dir) enter(p *place, name string) bool {
 		if d.fresh && p.moved == nil { // it may be an environment from now on
 			p.moved = d.newMoved(p.name)
 		}
-	case slices.Contains(commandDirs[:], p.name):
+	case slices.Contains(commandDirs[:], p.as):
 		p.kind = cmdDir
 	case name == "node_modules":
 		p.kind = nodeMod

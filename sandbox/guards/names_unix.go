@@ -3,6 +3,7 @@
 package guards
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ const (
 	whySetuid    = "it runs with its owner's rights, whoever starts it"
 	whyCommand   = "it runs for the command of that name where the directory is in PATH"
 	whyClosed    = "the policy closes it because it is run or trusted later"
+	whyUnseen    = "it leads to where other tools' files are, which are not searched"
 	whyOption    = "a command that is given * takes the name for an option"
 )
 
@@ -104,11 +106,31 @@ func (n *names) dir(name string) string {
 	return ""
 }
 
+// way reports whether something counts by being right in a directory of that
+// name, or on the way to it.
+func (n *names) way(name string) bool {
+	base := path.Base(name)
+	for _, in := range inputsBelow {
+		if in.parent == base {
+			return true
+		}
+	}
+	for _, in := range inputsAt {
+		first, _, more := strings.Cut(in.dir, "/")
+		if in.dir != "." && (first == base || more && (name == in.dir || strings.HasSuffix(name, "/"+in.dir))) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(commandDirs[:], func(dir string) bool { return strings.HasPrefix(dir, name+"/") })
+}
+
 // link says why a link to target, which is outside, counts: unless that is the
 // system's, somebody's program may write there by way of it.
 func (n *names) link(target string) string {
-	for _, dir := range [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/gnu", "/opt", "/dev", "/proc", "/sys"} {
-		if target == dir || strings.HasPrefix(target, dir+"/") {
+	up := strings.Contains(target, "/../") // from where a link of the system's leads
+	target = path.Clean(target)
+	for _, dir := range [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/gnu", "/opt", "/dev", "/sys"} {
+		if beneath(dir, target) && !up {
 			return ""
 		}
 	}

@@ -69,7 +69,9 @@ const manyInOne = 8
 // as changed, and is listed as moved. Shallow directories come first, so that a budget
 // which is too small costs the deep ones; complete is false when something was
 // not seen. When there is more than the list may hold, its entry for root says
-// how much. Nothing is opened but directories, and no link is followed.
+// how much. Nothing is opened but directories, and none through a link. A link is
+// judged by what it stands for; where one was there before, and leads to a place
+// in root, that is looked at as what the link makes of it.
 func Scan(ctx context.Context, root string, since time.Time, o ScanOptions) (list []sandbox.FutureInput, complete bool, err error) {
 	fd, _, err := openRoot(root)
 	if err != nil {
@@ -80,7 +82,7 @@ func Scan(ctx context.Context, root string, since time.Time, o ScanOptions) (lis
 	s := &scan{
 		ScanOptions: o, ctx: ctx, root: fd, path: root, names: usualNames(), complete: true,
 		since: since.Add(-clockGrain).UnixNano(), deadline: time.Now().Add(o.Budget),
-		queue: []place{{name: "."}}, guarded: map[string]bool{}, closed: map[string]bool{}, buf: make([]byte, 32<<10),
+		queue: []place{{name: ".", as: "."}}, through: map[through]bool{}, guarded: map[string]bool{}, closed: map[string]bool{}, buf: make([]byte, 32<<10),
 	}
 	for _, p := range o.Guarded {
 		if rel, err := filepath.Rel(root, p); err == nil {
@@ -98,10 +100,17 @@ func Scan(ctx context.Context, root string, since time.Time, o ScanOptions) (lis
 			s.ways = append(s.ways, rel)
 		}
 	}
-	for len(s.queue) > 0 && s.goOn() {
+	for (len(s.queue) > 0 || len(s.after) > 0) && s.goOn() {
+		if len(s.queue) == 0 {
+			s.queue, s.after, s.again = s.after, nil, true
+		}
 		p := s.queue[0]
 		s.queue = s.queue[1:]
 		s.visit(p)
+	}
+	s.again = s.again || len(s.late) > 0
+	for _, f := range s.late {
+		s.add(f.Path, f.Why)
 	}
 	for _, m := range s.moves {
 		s.addMoved(m)
@@ -130,12 +139,18 @@ const (
 // place is a directory that is still to be visited.
 type place struct {
 	name  string // relative to the root
+	as    string // where a link puts it, else name: what its name says goes by that
 	kind  placeKind
 	why   string // of whole
 	depth int
+	hops  int    // links on the way here
+	flat  bool   // of whole: not what is below it
 	above bool   // its parent's list of names changed
 	moved *moved // the tree that it is in may have been put here as it is
 }
+
+// byLink reports whether a place is looked at as what a link to it is.
+func (p *place) byLink() bool { return p.hops > 0 && p.as != p.name }
 
 // moved is a tree that may have been put in its place as it is: by a rename,
 // which the files in it do not show. The directory's own change time and its
@@ -168,6 +183,10 @@ type scan struct {
 	deadline time.Time
 	queue    []place
 	moves    []*moved
+	after    []place // what links lead to, when the rest was seen
+	late     []sandbox.FutureInput
+	through  map[through]bool
+	again    bool // some are seen a second time
 	buf      []byte
 	seen     int
 	list     []sandbox.FutureInput
@@ -233,7 +252,7 @@ func (s *scan) visit(p place) {
 	if err := d.read(); err != nil {
 		s.complete = false
 	}
-	if p.kind == plain && d.isRepository() {
+	if p.kind == plain && !p.byLink() && d.isRepository() {
 		d.kind = gitDir                // a bare one
 		if d.fresh && d.moved == nil { // and perhaps from now on: what was no matter in it counts
 			d.moved = s.newMoved(p.name)
@@ -270,6 +289,9 @@ func (s *scan) unopened(p place, err error) {
 
 func (s *scan) add(name, why string) {
 	if s.guarded[name] {
+		return
+	}
+	if s.again && slices.ContainsFunc(s.list, func(f sandbox.FutureInput) bool { return f.Path == filepath.Join(s.path, name) }) {
 		return
 	}
 	if len(s.list) >= s.List {
