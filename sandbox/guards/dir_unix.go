@@ -160,13 +160,19 @@ func (d *dir) why1(name []byte, mode uint32) string {
 	if d.kind == nodeMod {
 		return ""
 	}
-	if why := d.names.file(name); why != "" {
+	if why := d.names.file(name); why != "" && !(strings.HasSuffix(string(name), ".cmake") && generated(d.as)) {
 		return why
 	}
 	if d.as == "." && isCommand(string(name), executable(mode)) {
 		return whyCommand
 	}
 	return d.names.at(d.as, string(name))
+}
+
+// generated reports whether cmake fills a directory by itself, with several of its
+// files for each target: they would crowd out what else is listed.
+func generated(dir string) bool {
+	return strings.Contains("/"+dir+"/", "/CMakeFiles/")
 }
 
 // executable reports whether somebody can start a file, or where a link leads.

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hermes-exec/hermes-exec/sandbox/policy"
 )
 
 // Every one of these is run or trusted by somebody, wherever it lies.
@@ -28,11 +31,15 @@ func TestScanKnowsNames(t *testing.T) {
 		.lvimrc .overcommit.yml .lintstagedrc.js .lintstagedrc .commitlintrc.js .prettierrc .prettierrc.js .stylelintrc.js .babelrc.js .postcssrc.js .releaserc.js
 		nuget.config NuGet.Config Directory.Build.props mix.exs fabfile.py dodo.py Podfile Dangerfile Snakefile Earthfile Pipfile go.work
 		.mcp/servers.json mcp.json .amazonq/x .qwen/settings.json .continue/config.yaml .factory/x .trae/x .junie/guidelines.md crush.json .crush.json QWEN.md CONVENTIONS.md
-		.gitlab-ci.yml .gitattributes .config/mise/config.toml --checkpoint-action=exec=sh -rf`)
+		.gitlab-ci.yml .gitattributes .config/mise/config.toml
+		.helix/languages.toml .vim/coc-settings.json .dir-locals-2.el .lsp/config.edn .theia/tasks.json .project x.sublime-project go.mod x.sbt project/x.sbt
+		Gulpfile.js karma.conf.js conanfile.py x.cmake Makefile.PL magefile.go x.csproj .config/dotnet-tools.json nodemon.json package-lock.json
+		.rspec .rubocop.yml Guardfile Capfile Thorfile Brewfile .formatter.exs phpunit.xml .proverc .cshrc .zlogout .inputrc
+		.gitpod.yml action.yml .build.yml AGENTS.override.md .github/hooks/x.json .pi/x --checkpoint-action=exec=sh -rf`)
 	for _, name := range counts {
 		put(t, root, "sub/"+name, "")
 	}
-	for _, name := range strings.Fields(`config.js x.config.json tools/x .jj/repo/x config.toml repo/config.toml main.py manage.py tasks.py lib.rs x.yml notes.md a-b git.txt .hg/store/x`) {
+	for _, name := range strings.Fields(`config.js x.config.json tools/x .jj/repo/x config.toml repo/config.toml main.py manage.py tasks.py lib.rs x.yml notes.md a-b git.txt .hg/store/x dotnet-tools.json .config/x .vim/x .lsp/x hooks/x.json CMakeFiles/a.dir/clean.cmake`) {
 		put(t, root, "sub/"+name, "")
 	}
 	put(t, root, "manage.py", "")
@@ -81,6 +88,34 @@ func TestScanKnowsCommands(t *testing.T) {
 	for name, why := range whys {
 		if why != whyCommand {
 			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
+
+// What a policy closes only where it exists is listed where it is made.
+func TestScanKnowsWhatPoliciesClose(t *testing.T) {
+	root := scanRoot(t)
+	since := settle(t, root)
+	var places []string
+	for _, g := range policy.Guards() {
+		for _, place := range g.Places {
+			if name, ok := strings.CutSuffix(place, "?"); ok && g.Clause == "deny_write" {
+				places = append(places, strings.TrimPrefix(name, "./"))
+			}
+		}
+	}
+	if len(places) < 40 {
+		t.Fatalf("places: %q", places)
+	}
+	// Each is a file or a directory: one of the two must do.
+	for _, name := range places {
+		put(t, root, "file/"+name, "")
+		put(t, root, "dir/"+name+"/x", "")
+	}
+	got, _ := scanned(t, root, since, ScanOptions{List: 1000})
+	for _, name := range places {
+		if !slices.Contains(got, "file/"+name) && !slices.Contains(got, "dir/"+name+"/x") {
+			t.Errorf("%s is not listed", name)
 		}
 	}
 }

@@ -7,6 +7,7 @@ package guards
 var inputsBelow = [...]struct{ parent, name, why string }{
 	{".github", "workflows", "the CI runs it once it is pushed"},
 	{".github", "actions", "the CI runs it once it is pushed"},
+	{".github", "hooks", "the agent runs it"},
 	{".config", "mise", "mise runs it when a shell enters the directory"},
 	{".config", "fish", "fish runs it at its next start"},
 	{"node_modules", ".bin", "npx and npm's scripts run it"},
@@ -22,11 +23,13 @@ var inputsAt = [...]struct{ dir, name, why string }{
 	{".hg", "sharedpath", "hg takes its configuration and hooks from where it points"},
 	{"tools", "bazel", "bazel's launcher runs it in its place"},
 	{".github", "copilot-instructions.md", "agents follow it"},
+	{".config", "dotnet-tools.json", "dotnet takes the tools it runs from it"},
+	{".vim", "coc-settings.json", "vim starts the language servers it names"},
+	{".lsp", "config.edn", "clojure-lsp runs the commands it names when a file is opened there"},
 	{".config", "mise.toml", "mise runs it when a shell enters the directory"},
 	// Common names of modules too: only where they are run from.
 	{".", "manage.py", "django's commands run it"},
 	{".", "tasks.py", "invoke runs it"},
-	{"project", "plugins.sbt", "sbt runs it at the next build"},
 }
 
 // inputsInGit are directories of a repository's own in which every file counts.
