@@ -66,3 +66,33 @@ func BenchmarkScan(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkScanLinks is a tree with many links, in ordinary places and where what
+// they lead to is looked at.
+func BenchmarkScanLinks(b *testing.B) {
+	root, err := filepath.EvalSymlinks(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 1000 {
+		put(b, root, fmt.Sprintf("src/d%d/file", i), "")
+		for dir, up := range map[string]string{"node_modules/.bin": "../../", "links": "../"} {
+			if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+				b.Fatal(err)
+			}
+			if err := os.Symlink(fmt.Sprintf("%ssrc/d%d/file", up, i), filepath.Join(root, dir, fmt.Sprint(i))); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for name, after := range map[string]time.Duration{"old": time.Minute, "new": -time.Hour} {
+		b.Run(name, func(b *testing.B) {
+			since := time.Now().Add(after)
+			for b.Loop() {
+				if _, complete, err := Scan(b.Context(), root, since, ScanOptions{Budget: time.Minute}); err != nil || !complete {
+					b.Fatal(complete, err)
+				}
+			}
+		})
+	}
+}

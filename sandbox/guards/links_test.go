@@ -4,8 +4,10 @@ package guards
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -133,4 +135,27 @@ func TestScanOfOrdinaryLinks(t *testing.T) {
 	put(t, root, "venv/lib/y", "new")
 	got, _ = scanned(t, root, since, ScanOptions{})
 	same(t, "old", got)
+}
+
+// Links in circles, to each other and with long ways end with the budget.
+func TestScanOfHostileLinks(t *testing.T) {
+	root := scanRoot(t)
+	before(t, root, "d/x", "a/.github/x")
+	last, long := "d", strings.Repeat("d/../", 500)
+	for i := range 35 {
+		links(t, root, fmt.Sprintf("hop%d", i), long+last)
+		last = fmt.Sprintf("hop%d", i)
+	}
+	for i := range 2000 {
+		links(t, root, fmt.Sprintf(".vscode/l%d", i), "../"+last, fmt.Sprintf("node_modules/.bin/l%d", i), "../.."+strings.Repeat("/.vscode/..", i%3))
+	}
+	links(t, root, "a/.github/.github", "..", "a/.github/workflows", "..", "a/tools", ".", "a/.config", "../a", "a/project", "..", ".local", ".", "bin", ".")
+	since := settle(t, root)
+	for _, since := range []time.Time{since, since.Add(-time.Hour)} {
+		start := time.Now()
+		_, complete, err := Scan(t.Context(), root, since, ScanOptions{Budget: 20 * time.Millisecond})
+		if took := time.Since(start); err != nil || complete || took > 2*time.Second {
+			t.Errorf("%v after %v, complete: %v", err, took, complete)
+		}
+	}
 }

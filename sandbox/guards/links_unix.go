@@ -158,7 +158,7 @@ func (d *dir) follow(name string) (to led) {
 			return led{name: next + "/" + rest, outside: true}
 		}
 		rel := strings.TrimPrefix(next[len(d.path):], "/")
-		mode, ctime, err := statEntry(d.root, append([]byte(rel), 0))
+		mode, ctime, err := d.stat(rel)
 		if err != nil { // it may be made later
 			next = filepath.Join(next, rest)
 			return led{name: next, outside: !beneath(d.path, next)}
@@ -199,7 +199,7 @@ func beneath(dir, name string) bool {
 // arrived reports whether a directory's list of names changed, and whether it, or
 // one above it, may have been moved there.
 func (s *scan) arrived(name string) (fresh, moved bool) {
-	_, ctime, err := statEntry(s.root, []byte(".\x00"))
+	_, ctime, err := s.stat(".")
 	above := err == nil && ctime >= s.since
 	if name == "." {
 		return above, false
@@ -210,12 +210,22 @@ func (s *scan) arrived(name string) (fresh, moved bool) {
 		} else {
 			end = len(name)
 		}
-		_, ctime, err = statEntry(s.root, append([]byte(name[:end]), 0))
+		_, ctime, err = s.stat(name[:end])
 		fresh = err == nil && ctime >= s.since
 		moved = moved || fresh && above && !(!strings.Contains(name[:end], "/") && s.wasThere(name[:end]))
 		above = fresh
 	}
 	return fresh, moved
+}
+
+// stat returns mode and ctime of a name below the root, until the time is over:
+// one directory can have many links, and one link a long way.
+func (s *scan) stat(name string) (mode uint32, ctime int64, err error) {
+	if s.stats++; s.over || s.stats%64 == 0 && !s.goOn() {
+		s.over = true
+		return 0, 0, unix.ETIME
+	}
+	return statEntry(s.root, append([]byte(name), 0)[:len(name)])
 }
 
 // wasThere is Before.has for a directory of the root by its name.

@@ -187,6 +187,8 @@ type scan struct {
 	late     []sandbox.FutureInput
 	through  map[through]bool
 	again    bool // some are seen a second time
+	stats    int  // names looked at for links
+	over     bool
 	buf      []byte
 	seen     int
 	list     []sandbox.FutureInput
@@ -237,7 +239,7 @@ func (s *scan) visit(p place) {
 		return
 	}
 	defer unix.Close(fd)
-	_, ctime, err := statEntry(fd, []byte(".\x00"))
+	_, ctime, err := statEntry(fd, []byte(".\x00")[:1])
 	if err != nil {
 		s.complete = false
 		return
