@@ -73,6 +73,16 @@ func (p *place) describe(r *Result) {
 	}
 }
 
+// unguarded says what a box that keeps guards leaves out of them, "" if nothing.
+func (p *place) unguarded() string {
+	for _, c := range p.info.Enforcement {
+		if c.Clause == sandbox.ClauseGuards && c.State == sandbox.Partial {
+			return c.Why
+		}
+	}
+	return ""
+}
+
 // isLost tells whether the box is known to be gone.
 func (p *place) isLost() bool {
 	select {

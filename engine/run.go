@@ -57,6 +57,9 @@ func (s *Session) Run(ctx context.Context, script Script) (Result, error) {
 		s.current().describe(&r)
 	}
 	r.Warnings = append(s.Warnings(), r.Warnings...)
+	if why := s.current().unguarded(); why != "" {
+		r.Warnings = append(r.Warnings, s.engine.redact(why))
+	}
 	r.Error = s.engine.redact(r.Error)
 	return r, err
 }

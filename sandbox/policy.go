@@ -13,6 +13,9 @@ type Policy struct {
 	Write     []string // may be read and written
 	DenyRead  []string // hidden
 	DenyWrite []string // read-only even inside Write; what is missing cannot be made
+	// Unsearched says what of Write was not looked through for what DenyWrite should
+	// name, and why: where it says anything, the guards are partial.
+	Unsearched []string
 	// Private are directories of the box's own, such as caches: made for the
 	// box's user, 0700, when missing, then as Write.
 	Private []string

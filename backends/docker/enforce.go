@@ -40,7 +40,8 @@ func enforcement(inner sandbox.Enforcement, o *order, f facts) (sandbox.Enforcem
 // join is what a clause comes to when two keep it: the better of them, by both.
 func join(wall, inner sandbox.Clause) sandbox.Clause {
 	out := wall
-	if inner.State == sandbox.Enforced && wall.State != sandbox.Enforced {
+	// Both guard what was found: what was not found neither does.
+	if inner.State == sandbox.Enforced && wall.State != sandbox.Enforced && !(wall.Clause == sandbox.ClauseGuards && wall.State == sandbox.Partial) {
 		out.State, out.Why = sandbox.Enforced, ""
 	}
 	if inner.State != sandbox.Unsupported && inner.Mechanism != "" && !strings.Contains(out.Mechanism, inner.Mechanism) {
@@ -85,6 +86,9 @@ func outer(name sandbox.ClauseName, o *order, f facts) sandbox.Clause {
 			c.Mechanism = "work directory read-only"
 		default:
 			c.Mechanism = "read-only and pinned binds"
+			if len(o.Posture.Unsearched) > 0 {
+				c.State, c.Why = sandbox.Partial, strings.Join(o.Posture.Unsearched, "; ")
+			}
 		}
 	case sandbox.ClauseProcesses:
 		c.Mechanism = "pid and cgroup namespaces of the container"

@@ -23,6 +23,7 @@ type posture struct {
 	WorkDir             string   // of this machine, real; "" for none
 	WorkReadOnly        bool     // it may be read only
 	DenyWrite, DenyRead []string // in it, absolute and real
+	Unsearched          []string // what of it may lack guards, and why
 }
 
 // posture resolves a profile for this machine's directory.
@@ -73,6 +74,7 @@ func (b *Backend) posture(spec sandbox.Spec) (posture, error) {
 	}
 	p.WorkReadOnly = !access.Write
 	p.DenyWrite, p.DenyRead = below(plan.DenyWrite, p.WorkDir), below(plan.DenyRead, p.WorkDir)
+	p.Unsearched = plan.Unsearched
 	return p, b.places().workDir(p.WorkDir)
 }
 

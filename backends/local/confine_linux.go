@@ -109,6 +109,10 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 	if err != nil {
 		return err
 	}
+	guarded, err := guardsClause(&p)
+	if err != nil {
+		return err
+	}
 	in := &confined{scratch: scratchInside, write: p.Write, closed: p.DenyWrite, waiting: &b.backend.host.waiting}
 	in.life, in.end = context.WithCancel(context.Background())
 	defer func() {
@@ -120,7 +124,7 @@ func (b *box) namespaced(ctx context.Context, spec sandbox.Spec, user boxUser) (
 		return err
 	}
 	b.enter(in, user.uid, p.Access(b.info.WorkDir).Read)
-	b.info.Enforcement = in.enforcement(network, spec.Resources)
+	b.info.Enforcement = in.enforcement(network, guarded, spec.Resources)
 	return nil
 }
 
@@ -461,14 +465,13 @@ func (in *confined) futureInputs(ctx context.Context, since time.Time) ([]sandbo
 }
 
 // enforcement is what a confined box keeps, and by what.
-func (in *confined) enforcement(network sandbox.Clause, r sandbox.Resources) sandbox.Enforcement {
+func (in *confined) enforcement(network, guarded sandbox.Clause, r sandbox.Resources) sandbox.Enforcement {
 	files := sandbox.Clause{Clause: sandbox.ClauseFiles, State: sandbox.Enforced, Mechanism: "mount namespace"}
 	if abi := in.session.Setup().Landlock; abi > 0 {
 		files.Mechanism += fmt.Sprintf(", Landlock ABI %d", abi)
 	}
 	return sandbox.Enforcement{
-		files, network,
-		{Clause: sandbox.ClauseGuards, State: sandbox.Enforced, Mechanism: "read-only and pinned mounts"},
+		files, network, guarded,
 		{Clause: sandbox.ClauseProcesses, State: sandbox.Enforced, Mechanism: "pid namespaces"},
 		{Clause: sandbox.ClauseSyscalls, State: sandbox.Enforced, Mechanism: "seccomp, no capabilities, no_new_privs"},
 		in.bounds.clause(ownBounds(r)...),

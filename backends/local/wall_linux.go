@@ -155,7 +155,7 @@ func (b *box) wallEnforcement(p sandbox.Policy, user boxUser, resources sandbox.
 	guarded := slices.ContainsFunc(p.DenyWrite, func(name string) bool {
 		return slices.ContainsFunc(p.Write, func(root string) bool { return within(name, root) })
 	})
-	if !guarded {
+	if !guarded && len(p.Unsearched) == 0 {
 		e[2] = sandbox.Clause{Clause: sandbox.ClauseGuards, State: sandbox.Enforced, Mechanism: "nothing to guard is writable"}
 	}
 	var open []string

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -85,32 +83,6 @@ func TestExistingStartupFiles(t *testing.T) {
 		"home/work/.hg/hgrc": "r-", "home/work/.hg/store/x": "rw", "home/work/.jj/repo/config.toml": "r-", "home/work/.jj/repo/op": "rw", "home/work/.sl/config": "rw",
 		"home/work/.qwen/settings.json": "r-", "home/work/crush.json": "r-", "home/work/.trae/x": "rw",
 	})
-}
-
-// The search is bounded, breadth first, and says when it did not see all.
-func TestSearchIsBounded(t *testing.T) {
-	w := newWorld(t)
-	w.dir("home/work/zz/.git")
-	w.dir("home/work/1/2/3/4/5/.git")
-	w.dir("home/work/1/2/3/.git")
-	for i := range 40 {
-		for k := range 300 {
-			w.dir(fmt.Sprintf("home/work/many/%d/%d", i, k))
-		}
-	}
-	p := w.make(Workspace)
-	w.expect(p, map[string]string{"home/work/zz/.git/hooks": "r-", "home/work/1/2/3/4/5/.git/hooks": "rw"})
-	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "more than 10000 entries") {
-		t.Errorf("notes: %q", p.Notes)
-	}
-	if err := os.RemoveAll(w.at("home/work/many")); err != nil {
-		t.Fatal(err)
-	}
-	p = w.make(Workspace)
-	w.expect(p, map[string]string{"home/work/1/2/3/.git/hooks": "r-"})
-	if len(p.Notes) > 0 {
-		t.Errorf("notes: %q", p.Notes)
-	}
 }
 
 // Hostile repositories: pointers in circles, to nothing, to what is no file.

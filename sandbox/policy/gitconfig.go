@@ -35,6 +35,7 @@ type gitKnown struct {
 	global   []setting       // of the machine and of the users
 	globally bool            // global was read
 	includes int
+	modules  int // directories looked into for repositories of submodules
 	bytes    int64
 }
 

@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"io/fs"
 	"os"
 	"os/user"
 	"strconv"
@@ -25,4 +26,11 @@ func Homes(workdir string) (homes []string) {
 		}
 	}
 	return homes
+}
+
+// isOthers tells whether a file is another user's, and so not a script's to open
+// up. A root engine's scripts are who the work dir belongs to.
+func isOthers(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && os.Geteuid() != 0 && int(stat.Uid) != os.Geteuid()
 }

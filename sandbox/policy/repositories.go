@@ -12,56 +12,6 @@ import (
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
-// How far repositories are looked for. What lies deeper, or is made later, is
-// for the look after each run.
-const (
-	maxDepth        = 4
-	maxEntries      = 10_000
-	maxRepositories = 1000
-	maxChildren     = 10_000 // of a directory of git's
-)
-
-// guardRepositories closes .git of a tree and of the repositories inside it.
-func (b *builder) guardRepositories(guard, tree string) error {
-	if err := b.guardGit(guard, filepath.Join(tree, ".git")); err != nil {
-		return err
-	}
-	if err := b.guardAround(guard, tree); err != nil {
-		return err
-	}
-	left := maxEntries
-	level := []string{tree}
-	for depth := 0; depth < maxDepth && len(level) > 0; depth++ {
-		var next []string
-		for _, dir := range level {
-			names, links, bare := b.scan(dir, &left)
-			if bare {
-				if err := b.guardGitDir(guard, dir, dir); err != nil {
-					return err
-				}
-				continue
-			}
-			for _, name := range append(names, links...) {
-				if name == ".git" && dir != tree {
-					if err := b.guardGit(guard, filepath.Join(dir, name)); err != nil {
-						return err
-					}
-				}
-			}
-			for _, name := range names {
-				if name != ".git" {
-					next = append(next, filepath.Join(dir, name))
-				}
-			}
-		}
-		level = next
-	}
-	if left <= 0 {
-		b.note("%s has more than %d entries: repositories deep inside it may have been missed, and their hooks can be written", tree, maxEntries)
-	}
-	return nil
-}
-
 // guardAround closes what the repository that a tree is a part of makes git run
 // in it.
 func (b *builder) guardAround(guard, tree string) error {
@@ -76,44 +26,6 @@ func (b *builder) guardAround(guard, tree string) error {
 		}
 	}
 	return nil
-}
-
-// scan lists a directory's subdirectories, and a .git that is none; bare tells
-// that the directory itself is a repository.
-func (b *builder) scan(dir string, left *int) (dirs, others []string, bare bool) {
-	if *left <= 0 {
-		return nil, nil, false
-	}
-	f, err := openDir(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		b.note("%s cannot be looked into: hooks of repositories in it can be written by who can open it", dir)
-	}
-	if err != nil {
-		return nil, nil, false
-	}
-	defer f.Close()
-	entries, _ := f.ReadDir(*left)
-	*left -= len(entries)
-	head, common, marks := false, false, 0
-	for _, e := range entries {
-		name := e.Name()
-		switch name {
-		case "HEAD":
-			head = !e.IsDir()
-		case "commondir":
-			common = !e.IsDir()
-		case "objects", "refs": // git follows links here
-			if e.IsDir() || e.Type()&fs.ModeSymlink != 0 {
-				marks++
-			}
-		}
-		if e.IsDir() {
-			dirs = append(dirs, name)
-		} else if name == ".git" {
-			others = append(others, name)
-		}
-	}
-	return dirs, others, head && (common || marks == 2)
 }
 
 // guardGit closes one .git, whatever it is: a repository, a file that names
@@ -192,7 +104,7 @@ func (b *builder) guardGitDir(guard, dir, root string) error {
 		return nil
 	}
 	if len(b.git.repos) == maxRepositories {
-		b.note("there are more than %d repositories: hooks of some of them can be written", maxRepositories)
+		b.unsearched("there are more than %d repositories: hooks of some of them can be written", maxRepositories)
 	}
 	if b.git.repos == nil {
 		b.git.repos = map[string]bool{}
@@ -231,7 +143,8 @@ func (b *builder) guardGitDir(guard, dir, root string) error {
 // guardModules closes the repositories of submodules, whose names may have
 // slashes.
 func (b *builder) guardModules(guard, dir string, depth int) error {
-	if depth == maxDepth {
+	if b.git.modules++; depth > maxDepth || b.git.modules > maxDirectories {
+		b.unsearched("%s is too deep, or there is too much beside it: hooks of submodules down there can be written", dir)
 		return nil
 	}
 	children, err := b.entries(dir, fs.ModeDir)
