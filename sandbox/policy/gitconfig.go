@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
-	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -23,10 +22,31 @@ func (s setting) key() (section, last string) {
 	return section, s.name[strings.LastIndexByte(s.name, '.')+1:]
 }
 
+// isCommand tells whether git, or a program that keeps its settings with git's,
+// takes the value for a command.
+func (s setting) isCommand() bool {
+	section, last := s.key()
+	if section == "alias" || section == "pager" || s.isOne(gitRuns) {
+		return true
+	}
+	for end := range strings.FieldsSeq(gitRunsAll) {
+		if strings.HasSuffix(last, end) {
+			return true
+		}
+	}
+	// A remote that is a command.
+	return (last == "url" || last == "pushurl") && strings.HasPrefix(s.value, "ext::") || strings.HasPrefix(s.name, "url.ext::")
+}
+
 // isOne tells whether it is in a list such as gitRuns.
 func (s setting) isOne(list string) bool {
 	section, last := s.key()
-	return strings.Contains(list, " "+section+"."+last+" ")
+	for one := range strings.FieldsSeq(list) {
+		if one == section+"."+last {
+			return true
+		}
+	}
+	return false
 }
 
 // gitKnown is what is known of repositories and git's configuration.
@@ -49,16 +69,17 @@ const (
 
 // gitDirs name directories of hooks; gitRuns name commands, as section and name
 // without what is between. The commands of whole sections are aliases and
-// pagers.
+// pagers. gitRunsAll are ends of names that mean a command in every section.
 const (
-	gitDirs = " core.hookspath init.templatedir "
-	gitRuns = ` core.fsmonitor core.sshcommand core.gitproxy core.askpass core.editor core.pager core.alternaterefscommand
+	gitDirs    = " core.hookspath init.templatedir instaweb.modulepath "
+	gitRunsAll = "command cmd hook program editor pager askpass"
+	gitRuns    = ` core.fsmonitor core.sshcommand core.gitproxy core.askpass core.editor core.pager core.alternaterefscommand
  sequence.editor credential.helper gpg.program gpg.defaultkeycommand diff.external diff.command diff.textconv merge.driver
  filter.clean filter.smudge filter.process difftool.cmd difftool.path mergetool.cmd mergetool.path browser.cmd browser.path
  man.cmd man.path tar.command trailer.command trailer.cmd hook.command remote.uploadpack remote.receivepack
  interactive.difffilter uploadpack.packobjectshook submodule.update imap.tunnel guitool.cmd instaweb.httpd svn.authorsprog
  sendemail.tocmd sendemail.cccmd sendemail.headercmd sendemail.sendmailcmd sendemail.smtpserver
- lfs.path lfs.clean lfs.smudge annex.secure-erase-command `
+ lfs.path lfs.clean lfs.smudge annex.secure-erase-command gc.recentobjectshook core.virtualfilesystem `
 )
 
 // guardConfigured closes what the configuration makes git run in a working
@@ -127,7 +148,7 @@ func (b *builder) readGlobal(guard string) (err error) {
 			return err
 		}
 	}
-	return nil
+	return b.readEnviron(guard)
 }
 
 // unread is about a file whose content must be known.
@@ -180,28 +201,36 @@ func (b *builder) readConfig(guard, name string, list []setting, depth int) ([]s
 	if err != nil {
 		return list, err
 	}
-	var paths []string
-	parseGit(text, func(key, value string) {
-		s := setting{name, key, value}
+	var all []setting
+	parseGit(text, func(key, value string) { all = append(all, setting{name, key, value}) })
+	return b.keep(guard, list, all, filepath.Dir(b.links.real(name)), depth)
+}
+
+// keep adds of all settings those that matter here, and of the files that they
+// include from base on.
+func (b *builder) keep(guard string, list, all []setting, base string, depth int) ([]setting, error) {
+	var included []setting
+	for _, s := range all {
 		section, last := s.key()
 		switch {
 		case last == "path" && (section == "include" || section == "includeif"):
-			paths = append(paths, value)
-		case key == "core.worktree", section == "alias", section == "pager", s.isOne(gitDirs + gitRuns):
+			included = append(included, s)
+		case s.name == "core.worktree", s.isOne(gitDirs), s.isCommand():
 			list = append(list, s)
 		}
-	})
-	for _, value := range paths {
-		for _, path := range b.pathsOf(value, filepath.Dir(b.links.real(name))) {
+	}
+	for _, s := range included {
+		for _, path := range b.pathsOf(s.value, base) {
 			if b.git.includes++; b.git.includes > maxIncludes {
-				return list, &unread{b.links.real(name), errors.New("too many files are included")}
+				return list, &unread{b.links.real(s.file), errors.New("too many files are included")}
 			}
-			if err := b.guardNamed(guard, setting{name, "include.path", value}, path); err != nil {
+			if err := b.guardNamed(guard, setting{s.file, "include.path", s.value}, path); err != nil {
 				return list, err
 			}
 			if depth == includeDeep || b.isDir(path) {
 				continue // git fails here, or reads none
 			}
+			var err error
 			list, err = b.readConfig(guard, path, list, depth+1)
 			if err != nil && (!errors.Is(err, fs.ErrPermission) || b.writable(b.links.real(path))) { // else git cannot read it either
 				return list, err
@@ -250,33 +279,8 @@ func (b *builder) guardSetting(guard string, s setting, root string) error {
 	if s.name == "core.worktree" || strings.HasPrefix(s.name, "alias.") && !strings.HasPrefix(s.value, "!") {
 		return nil
 	}
-	// A command: the shell makes words of it. One that looks like a program and is
-	// a file counts, and the first with a slash also when it is missing.
-	for i, word := range strings.FieldsFunc(s.value, func(r rune) bool { return strings.ContainsRune(" \t\n!\"'`;&|()<>$=", r) }) {
-		if i == maxWords {
-			break
-		}
-		slash := strings.Contains(word, "/")
-		if ext := path.Ext(word); !slash && (ext == "" || !strings.Contains(scripts, ext+" ")) {
-			continue
-		}
-		for _, path := range b.pathsOf(word, root) {
-			// A directory with something in it is none that is run, but for the first
-			// word, where a program may be put in its place.
-			if i == 0 && slash || b.links.exists(path) && !b.isFull(path) {
-				if err := b.guardNamed(guard, s, path); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
+	return b.guardCommand(guard, s, root)
 }
-
-const (
-	maxWords = 50 // of a command
-	scripts  = ".sh .bash .zsh .py .pl .rb .js .mjs .cjs .ts .lua .php .awk .sed .exe .cmd .bat .ps1 "
-)
 
 // guardNamed closes a place that git's configuration names, if a script could
 // write it. A link on the way there could be replaced, so there must be none.

@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"errors"
+	"os"
+	"path"
+	"strings"
+)
+
+// scripts are how names of scripts end.
+const scripts = ".sh .bash .zsh .py .pl .rb .js .mjs .cjs .ts .lua .php .awk .sed .exe .cmd .bat .ps1 "
+
+// guardCommand closes what a command of a setting runs in a working tree. What
+// of it is a file is told by its place in the command, by its name, or by a file
+// that is there. What is missing here may be there on another branch.
+func (b *builder) guardCommand(guard string, s setting, root string) error {
+	// Words of an alias are mostly git's: revisions and names of any file.
+	alias := strings.HasPrefix(s.name, "alias.")
+	command := s.value
+	if rest, ok := strings.CutPrefix(s.name, "url."); ok {
+		command = rest // what its value is replaced by
+	}
+	command = strings.TrimPrefix(strings.TrimPrefix(command, "!"), "ext::")
+	words := shellWords(command)
+	if len(words) >= maxWords {
+		return &unread{s.file, errors.New(s.name + " has too many words")}
+	}
+	if strings.ContainsAny(command, " \t") && strings.Contains(command, "/") && !alias {
+		words = append(words, shellWord{command, argument}) // some take it as one name
+	}
+	for _, w := range words {
+		for _, p := range b.programs(w, alias, root) {
+			if err := b.guardNamed(guard, s, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// programs are the files that a word of a command may name and that are to be
+// closed.
+func (b *builder) programs(w shellWord, alias bool, root string) (names []string) {
+	text := w.text
+	if i := strings.LastIndex(text, expansion); i >= 0 { // most often it is the root
+		if text = strings.TrimLeft(text[i+len(expansion):], "/"); text == "" {
+			return nil
+		}
+	}
+	if strings.Trim(text, "./") == "" {
+		return nil
+	}
+	if w.role == module {
+		return b.moduleFiles(text, root)
+	}
+	slash := strings.Contains(text, "/")
+	named := strings.Contains(scripts, path.Ext(text)+" ") && path.Ext(text) != ""
+	for _, name := range b.pathsOf(text, root) {
+		// A directory with something in it is none that is run; but an empty one may
+		// be a reservation.
+		there := b.links.exists(name) && !b.isFull(name)
+		gone := !b.links.exists(name) && isPlain(text)
+		switch {
+		case w.role == program && slash: // may be put in place of anything
+			names = append(names, name)
+		case w.role == program:
+			// It is looked for in PATH.
+		case w.role == script && (there || gone),
+			there && (named || slash),
+			gone && (named || slash) && (!alias || w.role == optional),
+			there && !alias && (w.role == optional || isFile(name)):
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// moduleFiles are what python -m runs of the directory that it is started in.
+func (b *builder) moduleFiles(module, root string) (names []string) {
+	dir := root + "/" + strings.ReplaceAll(module, ".", "/")
+	if !isPlain(module) || strings.Contains(module, "/") {
+		return nil
+	}
+	if names = append(names, dir+".py"); b.isFull(dir) {
+		return append(names, dir+"/__main__.py", dir+"/__init__.py")
+	}
+	return append(names, dir)
+}
+
+// isPlain tells whether a word can be the name of a program, and not a pattern, an
+// address or an expression.
+func isPlain(word string) bool {
+	for _, c := range []byte(word) {
+		if !isKey(c) && !strings.ContainsRune("./_+~@,", rune(c)) && c < 0x80 {
+			return false
+		}
+	}
+	expression := len(word) > 2 && (word[0] == 's' || word[0] == 'y') && word[1] == '/' && strings.Count(word, "/") > 2
+	return !expression
+}
+
+func isFile(name string) bool {
+	info, err := os.Lstat(name)
+	return err == nil && info.Mode().IsRegular()
+}
