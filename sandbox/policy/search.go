@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"syscall"
 )
 
@@ -23,20 +25,26 @@ var (
 	maxRepositories = 1000
 )
 
-// search looks for the repositories in a tree.
+// search looks for the repositories in some directories of a tree.
 type search struct {
-	tree        string
-	directories int // left
-	entries     int
-	buf         []byte
+	entries int      // left
+	next    []string // the directories in those
+	found   []found
+	buf     []byte
 
 	// Of the directory that is read.
 	dir    string
-	dirs   []string
 	git    bool // it has a .git
 	head   bool
 	common bool
 	marks  int
+}
+
+// found is a directory that needs more than to be passed through.
+type found struct {
+	dir       string
+	git, bare bool
+	err       error
 }
 
 // guardRepositories closes .git of a tree and of the repositories inside it,
@@ -48,48 +56,85 @@ func (b *builder) guardRepositories(guard, tree string) error {
 	if err := b.guardAround(guard, tree); err != nil {
 		return err
 	}
-	s := &search{tree: tree, directories: maxDirectories, entries: maxEntries}
-	level := []string{tree}
+	directories, entries, level := maxDirectories, maxEntries, []string{tree}
 	for depth := 0; len(level) > 0; depth++ {
 		if depth > maxDepth {
 			b.unsearched("%s has directories deeper than %d: hooks of repositories down there can be written", tree, maxDepth)
 			return nil
 		}
+		cut := len(level) > directories
+		if cut {
+			level = level[:directories]
+		}
+		directories -= len(level)
 		var next []string
-		for _, dir := range level {
-			if s.directories <= 0 || s.entries <= 0 {
-				b.unsearched("%s is too large to be searched (%d directories, %d files): hooks of repositories deep inside it can be written", tree, maxDirectories, maxEntries)
-				return nil
-			}
-			if err := b.look(s, guard, dir); err != nil {
-				return err
-			}
-			for _, name := range s.dirs {
-				next = append(next, join(dir, name))
+		left := entries
+		for _, s := range searchLevel(level, entries) {
+			left -= entries - s.entries
+			next = append(next, s.next...)
+			for _, f := range s.found {
+				if err := b.guardFound(guard, tree, f); err != nil {
+					return err
+				}
 			}
 		}
-		level = next
+		entries = left
+		if level = next; cut || entries <= 0 {
+			b.unsearched("%s is too large to be searched (%d directories, %d files): hooks of repositories deep inside it can be written", tree, maxDirectories, maxEntries)
+			return nil
+		}
 	}
 	return nil
 }
 
-// look reads a directory and closes the repository that is in it. What looks
-// like one may be a script's doing: the search goes on in there.
-func (b *builder) look(s *search, guard, dir string) error {
-	s.directories--
-	s.dir, s.dirs, s.git, s.head, s.common, s.marks = dir, s.dirs[:0], false, false, false, 0
-	if err := s.read(); err != nil {
-		b.closed(dir, err)
+// guardFound closes a repository. What looks like one may be a script's doing: the
+// search goes on in there.
+func (b *builder) guardFound(guard, tree string, f found) error {
+	if f.err != nil {
+		b.closed(f.dir, f.err)
 	}
-	if s.head && (s.common || s.marks == 2) {
-		if err := b.guardGitDir(guard, dir, dir); err != nil {
+	if f.bare {
+		if err := b.guardGitDir(guard, f.dir, f.dir); err != nil {
 			return err
 		}
 	}
-	if s.git && dir != s.tree {
-		return b.guardGit(guard, join(dir, ".git"))
+	if f.git && f.dir != tree {
+		return b.guardGit(guard, join(f.dir, ".git"))
 	}
 	return nil
+}
+
+// searchLevel reads directories, many of them by more than one processor.
+func searchLevel(level []string, entries int) []*search {
+	const worth = 500 // directories, to begin another goroutine for
+	parts := max(1, min(len(level)/worth, runtime.GOMAXPROCS(0), 4))
+	searches := make([]*search, parts)
+	var all sync.WaitGroup
+	for i := range parts {
+		s := &search{entries: entries}
+		searches[i] = s
+		look := func() { s.look(level[len(level)*i/parts : len(level)*(i+1)/parts]) }
+		if parts == 1 {
+			look()
+		} else {
+			all.Go(look)
+		}
+	}
+	all.Wait()
+	return searches
+}
+
+func (s *search) look(dirs []string) {
+	for _, dir := range dirs {
+		if s.entries <= 0 {
+			return
+		}
+		s.dir, s.git, s.head, s.common, s.marks = dir, false, false, false, 0
+		err := s.read()
+		if bare := s.head && (s.common || s.marks == 2); bare || s.git || err != nil {
+			s.found = append(s.found, found{dir, s.git, bare, err})
+		}
+	}
 }
 
 // closed tells of a directory that could not be read. Another user's closed one
@@ -137,6 +182,6 @@ func (s *search) entry(name []byte, kind fs.FileMode) {
 		}
 	}
 	if isDir {
-		s.dirs = append(s.dirs, string(name))
+		s.next = append(s.next, join(s.dir, string(name)))
 	}
 }

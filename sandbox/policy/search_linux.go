@@ -19,7 +19,7 @@ func (s *search) read() error {
 	}
 	defer syscall.Close(fd)
 	if s.buf == nil {
-		s.buf = make([]byte, 64<<10)
+		s.buf = make([]byte, 32<<10)
 	}
 	for s.entries > 0 {
 		n, err := again(func() (int, error) { return syscall.Getdents(fd, s.buf) })
