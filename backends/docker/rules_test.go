@@ -401,6 +401,17 @@ func TestEnforcement(t *testing.T) {
 	if c := state(e, sandbox.ClauseProcesses); !strings.Contains(c.Mechanism, "no such namespace") || strings.Contains(c.Mechanism, "and cgroup") {
 		t.Errorf("%+v", c)
 	}
+	// What was not found neither the container guards nor the guest.
+	large := &order{Posture: posture{WorkDir: "/w", Unsearched: []string{"/w is too large"}}}
+	guarded := sandbox.Enforcement{{Clause: sandbox.ClauseGuards, State: sandbox.Enforced, Mechanism: "mounts"}}
+	if _, err = enforcement(guarded, large, good); !errors.Is(err, sandbox.ErrPolicy) || !strings.Contains(err.Error(), "/w is too large") {
+		t.Errorf("guards that are required: %v", err)
+	}
+	large.Posture.Best = []sandbox.ClauseName{sandbox.ClauseGuards}
+	e, err = enforcement(guarded, large, good)
+	if c := state(e, sandbox.ClauseGuards); err != nil || c.State != sandbox.Partial || c.Why != "/w is too large" {
+		t.Errorf("%+v, %v", c, err)
+	}
 	e, err = enforcement(nil, &order{Res: sandbox.Resources{Disk: 1 << 20}}, good)
 	if c := state(e, sandbox.ClauseResources); err != nil || c.State != sandbox.Partial || !strings.Contains(c.Why, "disk") {
 		t.Errorf("%+v, %v", c, err)
