@@ -35,9 +35,9 @@ func program(t *testing.T, root, name string) {
 // A link is what a directory in its place would be, wherever it leads.
 func TestScanListsLinksForDirectories(t *testing.T) {
 	root := scanRoot(t)
-	since := before(t, root, "src/evil/tool", "app/venv/pyvenv.cfg", "deps/.bin/x", "build/bazel", "share/bin/x", "repo/config.toml", ".jj/x", "node_modules/p/proj/Makefile")
+	before(t, root, "src/evil/tool", "app/venv/pyvenv.cfg", "deps/.bin/x", "build/bazel", "share/bin/x", "repo/config.toml", ".jj/x", "node_modules/p/proj/Makefile")
 	program(t, root, "share/bin/x")
-	since = settle(t, root)
+	since := settle(t, root)
 	links(t, root, "node_modules/.bin", "../src/evil", "scripts", "src/evil", "app/venv/bin", "../../src/evil", "lib/site-packages", "../src/evil",
 		"node_modules/tools", "../build", "tools", "build", ".local", "share", ".jj/repo", "../repo", "proj", "node_modules/p/proj",
 		// These are ordinary.
