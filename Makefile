@@ -17,6 +17,6 @@ check: ## formatting, vet, staticcheck, a tidy go.mod, and the other systems bui
 bench: build ## the table performance claims rest on
 	env $$(integration/docker.sh 2>/dev/null) $$(integration/sshd.sh start 2>/dev/null) CGO_ENABLED=0 $(GO) run ./bench/report
 soak: build ## long runs: thousands of them, gigabytes of output
-	HERMES_EXEC_SOAK=1 $(GO) test -count=1 -timeout 60m -run 'Soak|Scripts/.*/soak' ./integration ./engine
+	HERMES_EXEC_SOAK=1 $(GO) test -count=1 -timeout 60m -run 'Soak|Scripts/.*/soak' ./integration ./engine ./backends/local
 vm: ## the command on an older kernel with cgroup v2, in an emulated machine
 	integration/vm.sh

@@ -102,7 +102,7 @@ print("no end")
 		start := time.Now()
 		o = g.run(policy, "import subprocess; subprocess.run(['bash', '-c', ':(){ :|:& };:; sleep 60'])", "--timeout", "1s")
 		if took := time.Since(start); o.Status != "timeout" || took > 10*time.Second { // 1 and the grace of 5
-			t.Errorf("%s: %s after %v", policy, o.Status, took)
+			t.Errorf("%s: %s (%s) after %v", policy, o.Status, o.Error, took)
 		}
 		if left := waitFor(func() []string { return processes(g.base) }); len(left) > 0 {
 			t.Errorf("%s: processes left: %d", policy, len(left))
