@@ -105,26 +105,39 @@ func (t *tree) kill() (int, error) {
 	return t.sweep(unix.SIGKILL)
 }
 
-// killBelow kills all that descends from a child of this process, which is
-// stopped, so that it starts no more, and is to be killed next. Orphans come to
-// it while it lives, and to nobody who would know them after: it reports whether
-// the child lived until then.
+// killBelow kills all that descends from a child of this process, which is to be
+// killed next. Orphans come to the child while it lives, and to nobody who would
+// know them after. It is not stopped meanwhile: who else would wait for a storm of
+// processes that fork and end? It reports whether nothing lived any more at last.
 func killBelow(child *os.Process) bool {
 	t := tree{root: child.Pid}
-	if child.Signal(unix.SIGSTOP) != nil {
+	if child.Signal(unix.Signal(0)) != nil {
 		return false
 	}
 	p, ok := t.read(child.Pid)
-	if !ok || child.Signal(unix.Signal(0)) != nil { // it had the number until here
+	if !ok || child.Signal(unix.SIGCONT) != nil { // it had the number until here
 		return false
 	}
 	t.born = p.start
-	for range 2 { // who was not to be seen the first time stands still by now
+	for stop := time.Now().Add(resist); time.Now().Before(stop); time.Sleep(time.Millisecond) {
 		if _, err := t.kill(); err != nil {
 			return false
 		}
+		if !t.lives() {
+			return true
+		}
 	}
-	return true
+	return false
+}
+
+// lives reports whether a member did at the last scan.
+func (t *tree) lives() bool {
+	for i := range t.procs {
+		if !t.procs[i].dead && t.isMember(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // rootDied reports whether root had ended at the last scan.
