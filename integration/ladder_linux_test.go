@@ -61,7 +61,7 @@ func TestLadder(t *testing.T) {
 		for _, policy := range []string{"workspace", "sealed"} {
 			all, clauses := besiege(t, bin, policy)
 			for _, p := range all {
-				if p.Verdict == "broken" && (p.ID != "unix-abstract" || clauses[p.Clause] != "partial") {
+				if p.Verdict == "broken" && (!strings.HasPrefix(p.ID, "unix-abstract") || clauses[p.Clause] != "partial") {
 					t.Errorf("%s: %s is broken, and %s is %q: %s", policy, p.ID, p.Clause, clauses[p.Clause], p.Detail)
 				}
 			}
