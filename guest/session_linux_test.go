@@ -38,21 +38,37 @@ func confined(t testing.TB, change func(*Confinement)) *Session {
 	return box
 }
 
-func output(t testing.TB, box *Session, args ...string) (string, Event) {
+// begin starts a command of the box, whose output comes from out.
+func begin(t testing.TB, box *Session, cmd Command) (r *Remote, out *os.File) {
 	t.Helper()
 	r, err := box.Command()
 	if err != nil {
 		t.Fatal(err)
 	}
-	null, _ := os.Open(os.DevNull)
-	defer null.Close()
-	out, theirs, _ := os.Pipe()
-	defer out.Close()
-	_, err = r.Start(context.Background(), Command{Args: args, Dir: "/", Env: []string{"PATH=/usr/bin:/bin"}}, [3]*os.File{null, theirs, theirs})
-	theirs.Close()
+	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer null.Close()
+	out, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	t.Cleanup(func() { out.Close() })
+	cmd.Dir = "/"
+	if cmd.Env == nil {
+		cmd.Env = []string{"PATH=/usr/bin:/bin"}
+	}
+	if _, err = r.Start(context.Background(), cmd, [3]*os.File{null, theirs, theirs}); err != nil {
+		t.Fatal(err)
+	}
+	return r, out
+}
+
+func output(t testing.TB, box *Session, args ...string) (string, Event) {
+	t.Helper()
+	r, out := begin(t, box, Command{Args: args})
 	var b bytes.Buffer
 	io.Copy(&b, out)
 	var last Event
@@ -138,16 +154,7 @@ func TestSwappedSource(t *testing.T) {
 func TestUsedByTheKilled(t *testing.T) {
 	for name, orphaned := range map[string]string{"with the main process": "os.wait()", "after it": "raise SystemExit(3)"} {
 		t.Run(name, func(t *testing.T) {
-			box := confined(t, nil)
-			r, err := box.Command()
-			if err != nil {
-				t.Fatal(err)
-			}
-			null, _ := os.Open(os.DevNull)
-			defer null.Close()
-			out, theirs, _ := os.Pipe()
-			defer out.Close()
-			_, err = r.Start(context.Background(), Command{Dir: "/", Keep: true, Env: []string{}, Args: []string{"/usr/bin/python3", "-c", `
+			r, out := begin(t, confined(t, nil), Command{Keep: true, Env: []string{}, Args: []string{"/usr/bin/python3", "-c", `
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 def burn():
@@ -158,11 +165,7 @@ for _ in range(2):
     if os.fork() == 0:
         burn()
         while True: signal.pause()
-` + orphaned}}, [3]*os.File{null, theirs, null})
-			theirs.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
+` + orphaned}})
 			if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
 				t.Fatal(err)
 			}
@@ -252,20 +255,8 @@ func TestKillOfTheDeaf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			box := confined(t, change)
-			r, err := box.Command()
-			if err != nil {
-				t.Fatal(err)
-			}
-			null, _ := os.Open(os.DevNull)
-			defer null.Close()
-			out, theirs, _ := os.Pipe()
-			defer out.Close()
 			const deaf = "trap '' TERM; setsid sh -c 'setsid sh -c \"echo up; exec sleep 600\" & exec sleep 600' & exec sleep 600"
-			_, err = r.Start(context.Background(), Command{Args: []string{"sh", "-c", deaf}, Dir: "/", Env: []string{"PATH=/usr/bin:/bin"}}, [3]*os.File{null, theirs, theirs})
-			theirs.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, out := begin(t, box, Command{Args: []string{"sh", "-c", deaf}})
 			if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
 				t.Fatal(err)
 			}
