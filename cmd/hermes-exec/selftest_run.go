@@ -140,7 +140,7 @@ func (t *siege) tell() map[string]any {
 	}
 	return map[string]any{
 		"nonce": b.nonce, "secret": []string{b.secret[:len(b.secret)/2], b.secret[len(b.secret)/2:]},
-		"network": t.network(), "limited": t.limited(),
+		"network": t.network(), "limited": t.limited(), "pids": a.cfg.CodeExecution.PIDs,
 		"workspace": b.workspace, "scratch": t.info.ScratchDir, "home": home, "hermes_home": t.closed(present(a.home)),
 		"engine":  map[string]any{"pid": os.Getpid(), "start": startOf(os.Getpid()), "exe": exe},
 		"witness": map[string]any{"pid": b.witness.Process.Pid, "start": startOf(b.witness.Process.Pid)},
