@@ -174,6 +174,8 @@ func TestLinks(t *testing.T) {
 	w.file("home/dotfiles/aws/credentials", "key")
 	w.file("home/dotfiles/readme", "x")
 	w.link("home/.aws/credentials", "../dotfiles/aws/credentials")
+	w.file("home/dotfiles/keys/deep", "key")
+	w.link("home/.aws/work/old/deep", "../../../dotfiles/keys/deep")
 	w.link("home/.netrc", "dotfiles/netrc") // leads to nothing yet
 	w.dir("home/work/ide")
 	w.link("home/work/.vscode", "ide")
@@ -185,7 +187,7 @@ func TestLinks(t *testing.T) {
 	p := w.make(Workspace)
 	w.expect(p, map[string]string{
 		"home/.ssh": "--", "home/vault/ssh/id": "--", "home/vault": "r-",
-		"home/.aws/credentials": "--", "home/dotfiles/aws/credentials": "--", "home/dotfiles/readme": "r-", "home/dotfiles/netrc": "--",
+		"home/.aws/credentials": "--", "home/dotfiles/aws/credentials": "--", "home/dotfiles/readme": "r-", "home/dotfiles/netrc": "--", "home/dotfiles/keys/deep": "--",
 		"home/work/ide/tasks.json": "r-", "home/work/.vscode/x": "r-", "home/work/made/later": "r-", "home/work/made": "rw", "home/work/ideas/x": "r-",
 		"alias/work/x": "rw", "alias/.ssh/id": "--",
 	})

@@ -168,17 +168,28 @@ func (b *builder) hideSecrets() {
 // hideLinked denies what the links in a secret directory lead to: many keep
 // such files in a repository of dotfiles.
 func (b *builder) hideLinked(guard, dir string) {
-	const enough = 200 // of a directory's entries
 	if !b.links.exists(dir) || strings.Contains(" browsers editors_state messages ", " "+guard+" ") {
 		return
 	}
+	left := 2000 // entries of it, and of the directories in it
+	b.hideLinkedBelow(guard, dir, 0, &left)
+	if left < 0 {
+		b.note("%s has too much in it to look for links: what some lead to may be read", dir)
+	}
+}
+
+func (b *builder) hideLinkedBelow(guard, dir string, depth int, left *int) {
 	f, err := openDir(b.links.real(dir))
 	if err != nil {
 		return
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(enough)
+	entries, _ := f.ReadDir(*left + 1)
+	*left -= len(entries)
 	for _, e := range entries {
+		if e.IsDir() && depth < 8 && *left > 0 {
+			b.hideLinkedBelow(guard, filepath.Join(dir, e.Name()), depth+1, left)
+		}
 		if e.Type()&os.ModeSymlink == 0 {
 			continue
 		}
