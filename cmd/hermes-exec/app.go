@@ -321,7 +321,7 @@ func checkDir(dir string) error {
 
 func (a *app) warn(texts ...string) {
 	for _, text := range texts {
-		fmt.Fprintln(a.stderr, paint(a.stderr, yellow, "hermes-exec: warning: "+text))
+		fmt.Fprintln(a.stderr, paint(a.stderr, yellow, "hermes-exec: warning: "+tame(a.stderr, text)))
 	}
 }
 

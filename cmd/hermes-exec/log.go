@@ -5,10 +5,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/sirupsen/logrus"
 	logrusslog "github.com/sirupsen/logrus/hooks/slog"
 	"golang.org/x/term"
+
+	"github.com/hermes-exec/hermes-exec/output"
 )
 
 // newLog routes slog to logrus on stderr: libraries of this module know only
@@ -38,6 +41,19 @@ func newLog(w io.Writer, level, format string, debugTools bool) (*slog.Logger, e
 		return nil, fmt.Errorf("--log-format %q: want text or json", format)
 	}
 	return slog.New(logrusslog.NewHandler(l, nil)), nil
+}
+
+// tame is a text as it is to be shown on w: what a script has named, such as a
+// file, commands no terminal.
+func tame(w io.Writer, text string) string {
+	if !isTerminal(w) {
+		return text
+	}
+	var shown strings.Builder
+	t := output.NewTerminalWriter(&shown)
+	_, _ = t.Write([]byte(text))
+	_ = t.Close()
+	return shown.String()
 }
 
 // isTerminal tells whether w is a terminal.

@@ -63,7 +63,7 @@ func command(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	fmt.Fprintf(stderr, "hermes-exec: %s\n", strings.TrimPrefix(err.Error(), "engine: "))
+	fmt.Fprintf(stderr, "hermes-exec: %s\n", tame(stderr, strings.TrimPrefix(err.Error(), "engine: ")))
 	return codeOf(err)
 }
 
