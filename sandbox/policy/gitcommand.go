@@ -59,6 +59,9 @@ func (b *builder) programs(w shellWord, alias bool, root string) (names []string
 		// A directory with something in it is none that is run; but an empty one may
 		// be a reservation.
 		there := b.links.exists(name) && !b.isFull(name)
+		if w.role == script {
+			names = append(names, b.mainFiles(name)...)
+		}
 		gone := !b.links.exists(name) && isPlain(text)
 		switch {
 		case w.role == program && slash: // may be put in place of anything
@@ -66,7 +69,7 @@ func (b *builder) programs(w shellWord, alias bool, root string) (names []string
 		case w.role == program:
 			// It is looked for in PATH.
 		case w.role == script && (there || gone),
-			there && (named || slash),
+			there && !alias && (named || slash),
 			gone && (named || slash) && (!alias || w.role == optional),
 			there && !alias && (w.role == optional || isFile(name)):
 			names = append(names, name)
@@ -75,16 +78,31 @@ func (b *builder) programs(w shellWord, alias bool, root string) (names []string
 	return names
 }
 
-// moduleFiles are what python -m runs of the directory that it is started in.
+// moduleFiles are what python -m runs of the directory that it is started in: what
+// is there. Most modules are installed, and their names in a working tree are free.
 func (b *builder) moduleFiles(module, root string) (names []string) {
 	dir := root + "/" + strings.ReplaceAll(module, ".", "/")
 	if !isPlain(module) || strings.Contains(module, "/") {
 		return nil
 	}
-	if names = append(names, dir+".py"); b.isFull(dir) {
-		return append(names, dir+"/__main__.py", dir+"/__init__.py")
+	if b.links.exists(dir + ".py") {
+		names = append(names, dir+".py")
 	}
-	return append(names, dir)
+	if b.isFull(dir) {
+		names = append(names, dir+"/__main__.py", dir+"/__init__.py")
+	}
+	return names
+}
+
+// mainFiles are what interpreters run of a directory, or of a name without its
+// ending, that is there.
+func (b *builder) mainFiles(name string) (names []string) {
+	for _, end := range []string{"/__main__.py", "/index.js", "/index.mjs", "/index.cjs", "/package.json", ".js", ".mjs", ".cjs"} {
+		if isFile(name + end) {
+			names = append(names, name+end)
+		}
+	}
+	return names
 }
 
 // isPlain tells whether a word can be the name of a program, and not a pattern, an

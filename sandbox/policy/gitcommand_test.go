@@ -11,7 +11,7 @@ import (
 func commandWorld(t *testing.T, config string) *world {
 	w := newWorld(t)
 	w.bareRepository("home/work/.git", config)
-	for _, name := range []string{"README", "vclean", "tools/there", "y.sh", "my tools/run", "mod/__init__.py"} {
+	for _, name := range []string{"README", "vclean", "tools/there", "y.sh", "my tools/run", "mod/__init__.py", "js/index.js", "tools/js.mjs"} {
 		w.file("home/work/"+name, "")
 	}
 	return w
@@ -27,8 +27,8 @@ func TestProgramsOfCommands(t *testing.T) {
 		"[filter \"x\"] smudge = runner vclean --from=README":                           {"vclean README", "runner"},
 		"[filter \"x\"] smudge = sh -c 'cd src && tools/gone x'":                        {"tools/gone", "README src"},
 		"[filter \"x\"] smudge = sh -c lint":                                            {"", "lint README"},
-		"[filter \"x\"] clean = python3 -m strip --x":                                   {"strip.py strip/__main__.py", "README"},
-		"[filter \"x\"] clean = python3 -m mod":                                         {"mod.py mod/__main__.py mod/__init__.py", "mod/x"},
+		"[filter \"x\"] clean = python3 -m strip --x":                                   {"", "strip.py strip/__main__.py README"},
+		"[filter \"x\"] clean = python3 -m mod":                                         {"mod/__main__.py mod/__init__.py", "mod.py mod/x"},
 		"[filter \"x\"] clean = sed -e s/a/b/g -e y/a/b/":                               {"", "s/a/b/g y/a/b"},
 		"[filter \"x\"] clean = git-lfs clean -- %f":                                    {"", "clean git-lfs"},
 		"[diff \"x\"] textconv = env A=1 tools/gone":                                    {"tools/gone", "README A"},
@@ -41,6 +41,11 @@ func TestProgramsOfCommands(t *testing.T) {
 		"[alias] a = !git log --format=x origin/main -- README && git push origin HEAD": {"", "README origin/main origin"},
 		"[alias] a = !git branch --set-upstream-to=origin/main":                         {"", "origin/main"},
 		"[alias] a = \"!f() { tools/gone \\\"$@\\\"; }; f\"":                            {"tools/gone", "README"},
+		"[alias] a = !black y.sh README":                                                {"", "y.sh README"},
+		"[core] editor = python3 mod":                                                   {"", "README"},
+		"[core] askpass = node tools/js":                                                {"tools/js.mjs", "README"},
+		"[core] pager = node js":                                                        {"js/index.js", "README"},
+		"[branch \"x\"] remote = ext::tools/gone %S":                                    {"tools/gone", "README"},
 		"[alias] a = !bash vclean README":                                               {"vclean", "README"},
 		"[alias] a = \"!tools/gone; sh y.sh README\"":                                   {"tools/gone y.sh", "README"},
 		"[gc] recentObjectsHook = tools/recent":                                         {"tools/recent", "README"},

@@ -35,7 +35,7 @@ func (s setting) isCommand() bool {
 		}
 	}
 	// A remote that is a command.
-	return (last == "url" || last == "pushurl") && strings.HasPrefix(s.value, "ext::") || strings.HasPrefix(s.name, "url.ext::")
+	return strings.Contains(" url pushurl remote pushremote pushdefault ", " "+last+" ") && strings.HasPrefix(s.value, "ext::") || strings.HasPrefix(s.name, "url.ext::")
 }
 
 // isOne tells whether it is in a list such as gitRuns.
