@@ -157,6 +157,9 @@ func (s *Session) Mount(mounts []Mount, keep ...*os.File) error {
 	return made()
 }
 
+// ErrMounts says that more is to be mounted than one order has room for.
+var ErrMounts = errors.New("mounts are too many")
+
 // BeginMount is the first half of Mount, which does not wait; what it returns
 // does, and is to be called. The first mounts may be asked for between BeginConfine
 // and Confined: the guest then makes them without waiting for anything.
@@ -170,7 +173,7 @@ func (s *Session) BeginMount(mounts []Mount, keep ...*os.File) (made func() erro
 	}
 	message := frame{orderMount}.mounts(mounts)
 	if len(message) > maxPacket {
-		return nil, fmt.Errorf("guest: %d mounts are too many", len(mounts))
+		return nil, fmt.Errorf("guest: %d: %w", len(mounts), ErrMounts)
 	}
 	answered, err := s.begin(message, keep...)
 	if err != nil {

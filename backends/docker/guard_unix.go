@@ -61,7 +61,7 @@ func reserve(ctx context.Context, log *slog.Logger, p posture) (r *reservation, 
 			return nil, err
 		}
 		if st.Mode()&fs.ModeSymlink != 0 {
-			return nil, fmt.Errorf("%s is guarded and a symbolic link: replace it by what it leads to, or open the guard: %w", name, sandbox.ErrPolicy)
+			return nil, fmt.Errorf("%s is guarded and a symbolic link: replace it by what it leads to, or open its guard, which hermes-exec policy explain names (open_guards): %w", name, sandbox.ErrPolicy)
 		}
 		for _, dir := range between(p.WorkDir, name) {
 			if !pinned[dir] {

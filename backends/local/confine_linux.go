@@ -214,6 +214,10 @@ func (in *confined) build(ctx context.Context, c guest.Confinement, pass []*os.F
 			in.before[root] = guards.ReadDirectories(root)
 		}
 	}
+	if errors.Is(coverErr, guest.ErrMounts) {
+		coverErr = fmt.Errorf("%d places have to be hidden or guarded, which are too many: use a smaller work dir, or fewer repositories in it, or leave theirs open (open_guards: [git]): %w",
+			len(covers), sandbox.ErrPolicy)
+	}
 	if coverErr != nil {
 		covered = func() error { return coverErr }
 	}

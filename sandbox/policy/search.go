@@ -22,7 +22,7 @@ const (
 var (
 	maxDirectories  = 100_000
 	maxEntries      = 10_000_000
-	maxRepositories = 1000
+	maxRepositories = 300 // some mounts each, which one order has to have room for
 )
 
 // search looks for the repositories in some directories of a tree.
