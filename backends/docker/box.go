@@ -179,7 +179,7 @@ func (b *box) Listen(ctx context.Context) (net.Listener, string, error) {
 	b.idle.touch()
 	l, name, err := b.inner.Listen(ctx)
 	if err != nil {
-		return nil, "", b.m.lost(err, 0)
+		return nil, "", b.m.lost(err, b.m.fate.oom())
 	}
 	return l, name, nil
 }
@@ -232,7 +232,7 @@ func (b *box) FutureInputs(ctx context.Context, since time.Time) ([]sandbox.Futu
 func (b *box) Lost() <-chan struct{} { return b.inner.Lost() }
 
 // WhyLost implements sandbox.Losable: what became of the container.
-func (b *box) WhyLost() error { return b.m.lost(b.inner.WhyLost(), 0) }
+func (b *box) WhyLost() error { return b.m.lost(b.inner.WhyLost(), b.m.fate.oom()) }
 
 // Close implements sandbox.Sandbox.
 func (b *box) Close(ctx context.Context) error {

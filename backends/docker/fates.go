@@ -238,10 +238,10 @@ func (f *fate) why() error {
 	switch {
 	case f.lost != nil:
 		return f.lost
+	case f.signal != "": // also after a command that met the memory limit
+		return fmt.Errorf("somebody ended its container through the docker engine (signal %s), as docker kill, stop and rm -f do", f.signal)
 	case f.ooms > 0 && f.code == 137:
 		return errOOM
-	case f.signal != "":
-		return fmt.Errorf("somebody ended its container through the docker engine (signal %s), as docker kill, stop and rm -f do", f.signal)
 	case f.code == 137:
 		return errors.New("its container was killed")
 	}
