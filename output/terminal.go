@@ -13,10 +13,10 @@ const maxSGR = 64
 // TerminalWriter passes a live stream to somebody's terminal. What a hostile
 // program could do to one is made visible instead: of ECMA-48 only SGR, which
 // sets colours, and erasing to the end of a line pass, of control characters
-// only tab, line feed, carriage return, backspace and bell. An ESC shows as ^[,
-// and what follows it as text, so that nothing is hidden: titles and clipboards
-// stay as they are (OSC 0, OSC 52), and no line that was printed is overwritten
-// from another. What is no valid UTF-8, and C1, is U+FFFD.
+// only tab, line feed, carriage return, backspace and bell. Any other ESC shows
+// as ^[, and what follows it as text: titles and clipboards stay as they are
+// (OSC 0, OSC 52), and so do the lines above. What is no valid UTF-8, and C1, is
+// U+FFFD.
 //
 // A sequence or a rune that is cut by the end of a write waits for the next. A
 // TerminalWriter is safe for concurrent use.

@@ -89,7 +89,9 @@ func (a *app) run(ctx context.Context, f runFlags, inline bool, args []string) e
 		}
 	}
 	r, err := s.Run(ctx, script)
-	shown()
+	if r.StdoutLost == nil && r.StderrLost == nil { // else a write may hang there still
+		shown()
+	}
 	if !f.quiet && r.StderrLost == nil {
 		a.warn(r.Warnings[len(s.Warnings()):]...) // the session's own have been told
 	}
