@@ -251,11 +251,14 @@ func leftInTemp(dir string) (names []string) {
 	return names
 }
 
-// deadGroups are control groups of this user that no living engine holds.
+// deadGroups are control groups of this user that no living engine holds. Those
+// of another namespace have their locks apart.
 func deadGroups() (dead []string) {
+	namespace, _ := os.Readlink("/proc/self/ns/cgroup")
+	prefix := fmt.Sprintf("hermes-exec-%d-%s-", os.Getuid(), strings.Trim(namespace, "cgroup:[]"))
 	for _, top := range []string{"/sys/fs/cgroup"} {
 		_ = filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
-			if err != nil || !d.IsDir() || !strings.HasPrefix(d.Name(), "hermes-exec-"+strconv.Itoa(os.Getuid())+"-") {
+			if err != nil || !d.IsDir() || !strings.HasPrefix(d.Name(), prefix) {
 				return nil
 			}
 			if f, err := os.Open(name); err == nil {

@@ -37,6 +37,7 @@ func (h *host) close() {
 	h.reserved.close()
 	h.spawner.Close()
 	h.maps.Close()
+	h.limits.close()
 }
 
 // confined is a box's session guest with what belongs to it on this machine.

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,18 +23,34 @@ const ownProcesses = 64
 type limiter struct {
 	once sync.Once
 	host cgroup.Host
+	soon sync.WaitGroup // what nobody waits for but close
+	end  context.CancelFunc
 }
 
 // look finds what there is and, the first time, removes what killed engines
-// have left there.
+// have left: where groups are made at once, elsewhere meanwhile.
 func (l *limiter) look(log *slog.Logger) cgroup.Host {
 	l.once.Do(func() {
-		l.host = cgroup.Find()
-		for _, left := range l.host.Sweep() {
-			log.Info("removed what a killed engine left behind", "dir", left)
+		removed := func(dirs []string) {
+			for _, left := range dirs {
+				log.Info("removed what a killed engine left behind", "dir", left)
+			}
 		}
+		l.host = cgroup.Find()
+		removed(l.host.Sweep())
+		var ctx context.Context
+		ctx, l.end = context.WithCancel(context.Background())
+		l.soon.Go(func() { removed(l.host.SweepElsewhere(ctx)) })
 	})
 	return l.host
+}
+
+func (l *limiter) close() {
+	l.once.Do(func() {}) // not any more
+	if l.end != nil {
+		l.end()
+	}
+	l.soon.Wait()
 }
 
 // bounds are the limits of one box.

@@ -2,9 +2,11 @@ package cgroup
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hermes-exec/hermes-exec/sandbox"
 )
@@ -257,7 +261,7 @@ func TestATighterBoundAboveIsEnough(t *testing.T) {
 		skip(t, "it is how version 1 behaves")
 	}
 	above := group(t, h, sandbox.Resources{CPU: 0.5}, false)
-	inside := Host{Controls: []Control{{Resource: sandbox.LimitCPU, Version: 1, Dir: above.members[0].dir}}, uid: h.uid}
+	inside := Host{Controls: []Control{{Resource: sandbox.LimitCPU, Version: 1, Dir: above.members[0].dir}}, prefix: h.prefix}
 	group(t, inside, sandbox.Resources{CPU: 2}, false)
 	group(t, inside, sandbox.Resources{CPU: 0.25}, false)
 }
@@ -428,7 +432,7 @@ func TestSweepAfterTheOwnerIsKilled(t *testing.T) {
 	}
 	theirs := func() (dirs []string) {
 		for _, place := range h.places() {
-			found, _ := filepath.Glob(filepath.Join(place, prefix(h.uid)+"owner-*"))
+			found, _ := filepath.Glob(filepath.Join(place, h.prefix+"owner-*"))
 			dirs = append(dirs, found...)
 		}
 		return dirs
@@ -460,6 +464,65 @@ func TestSweepAfterTheOwnerIsKilled(t *testing.T) {
 	for _, m := range live.members {
 		if _, err := os.Stat(m.dir); err != nil {
 			t.Error("a living group was swept:", err)
+		}
+	}
+}
+
+// What an engine left in another group than this one is found, wherever it is.
+func TestSweepElsewhere(t *testing.T) {
+	h := host(t, sandbox.LimitMemory)
+	login := filepath.Join(h.places()[0], fmt.Sprintf("login-%d", os.Getpid()))
+	scope := filepath.Join(login, "scope")
+	// Locks are not seen from another namespace: whether its engine lives nobody knows.
+	foreign := filepath.Join(login, strings.Replace(h.prefix, "-4", "-5", 1)+"left")
+	for _, dir := range []string{login, scope, foreign} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Rmdir(dir) }()
+	}
+	in := func(dir string) *member {
+		m, err := new(Group).in(dir, 1, h.prefix+"left-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	alive, dead, empty := in(scope), in(login), in(scope)
+	defer func() { _ = remove([]*member{alive}) }()
+	cmd := exec.Command("sh", "-c", `echo 0 >"$1/cgroup.procs" && echo in && exec sleep 1000`, "sh", dead.dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "in\n" {
+		t.Fatal(line, err)
+	}
+	dead.lock.Close()
+	empty.lock.Close()
+
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if got := h.SweepElsewhere(ended); got != nil {
+		t.Errorf("it had no time, and removed %q", got)
+	}
+	h.SweepElsewhere(t.Context()) // or another engine that begins
+	_ = cmd.Wait()
+	for _, m := range []*member{dead, empty} {
+		for stop := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+			if _, err := os.Stat(m.dir); errors.Is(err, fs.ErrNotExist) {
+				break
+			} else if time.Now().After(stop) {
+				t.Fatalf("left: %s", m.dir)
+			}
+		}
+	}
+	for _, dir := range []string{alive.dir, foreign} {
+		if _, err := os.Stat(dir); err != nil {
+			t.Error("it was swept:", err)
 		}
 	}
 }

@@ -17,8 +17,9 @@
 //
 // Crashes. A group's directories are locked while their maker lives. Sweep
 // ends and removes the user's groups that are not, in the places where Find
-// would have groups made. Groups are made below the maker's own group where
-// the hierarchy allows it, so that its bounds hold for boxes too.
+// would have groups made, and SweepElsewhere in all others. Groups are made
+// below the maker's own group where the hierarchy allows it, so that its bounds
+// hold for boxes too.
 //
 // A limit is for the box, not for a command, and memory counts what was written
 // to its private /tmp and files read into the page cache as well.

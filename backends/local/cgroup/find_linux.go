@@ -34,7 +34,7 @@ func resources() []sandbox.Limit {
 }
 
 func nothing(why string) Host {
-	h := Host{uid: os.Geteuid()}
+	h := Host{prefix: prefix(os.Geteuid())}
 	for _, r := range resources() {
 		h.Controls = append(h.Controls, Control{Resource: r, Why: why, Fix: "mount the control groups at /sys/fs/cgroup"})
 	}
@@ -51,17 +51,25 @@ type hierarchy struct {
 // find is Find on the text of /proc/self/mountinfo and /proc/self/cgroup.
 func find(mounts, groups string, uid int) Host {
 	v1, unified := hierarchies(mounts, groups)
-	h := Host{uid: uid}
+	h := Host{prefix: prefix(uid)}
 	var limits, stop string // of version 2: where limits can be had, else where it ended
 	if unified != nil {
 		h.Unified, limits, stop = delegated(*unified)
+		h.tops = append(h.tops, unified.top)
 	}
-	if f, ok := v1["freezer"]; ok && f.dir != "" && writable(f.dir, "tasks") == nil {
-		h.freezer = f.dir
+	if f, ok := v1["freezer"]; ok {
+		h.tops = append(h.tops, f.top)
+		if f.dir != "" && writable(f.dir, "tasks") == nil {
+			h.freezer = f.dir
+		}
 	}
 	for _, r := range resources() {
 		c := Control{Resource: r}
-		switch old, ok := v1[string(r)]; {
+		old, ok := v1[string(r)]
+		if ok && !slices.Contains(h.tops, old.top) {
+			h.tops = append(h.tops, old.top)
+		}
+		switch {
 		case ok:
 			c.old(old, uid)
 		case unified == nil:

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -70,7 +69,7 @@ func (h Host) New(name string, r sandbox.Resources, kill bool) (_ *Group, err er
 			err = errors.Join(err, g.Close())
 		}
 	}()
-	prefix := prefix(h.uid) + clean(name) + "-"
+	prefix := h.prefix + clean(name) + "-"
 	for _, l := range asked {
 		c := h.Control(l)
 		m, err := g.in(c.Dir, c.Version, prefix)
@@ -124,7 +123,14 @@ func check(r sandbox.Resources) (asked []sandbox.Limit, err error) {
 	return asked, nil
 }
 
-func prefix(uid int) string { return "hermes-exec-" + strconv.Itoa(uid) + "-" }
+// prefix begins the names of a user's groups. Directories of one group that are
+// seen from two cgroup namespaces have their locks apart, so the namespace is
+// named as well, and nobody sweeps the groups of another.
+func prefix(uid int) string {
+	namespace, _ := os.Readlink("/proc/self/ns/cgroup") // cgroup:[4026531835]
+	namespace = strings.Trim(strings.TrimPrefix(namespace, "cgroup:"), "[]")
+	return fmt.Sprintf("hermes-exec-%d-%s-", uid, namespace)
+}
 
 // clean keeps of a name what is safe in a directory's.
 func clean(name string) string {

@@ -23,8 +23,9 @@ type Host struct {
 	// Unified is where version 2 groups can be made, "" for nowhere. It takes no
 	// controller to kill everything in one.
 	Unified string
-	freezer string // the same of version 1's freezer
-	uid     int
+	freezer string   // the same of version 1's freezer
+	tops    []string // of the hierarchies in which groups are made, here or elsewhere
+	prefix  string   // of the groups' names
 }
 
 // Control returns what is known about a resource.

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -105,31 +103,4 @@ func (m *member) killOne(pid string) error {
 		return os.NewSyscallError("pidfd_send_signal", err)
 	}
 	return nil
-}
-
-// Sweep kills and removes what groups killed engines of this user have left
-// where this host's are made. It returns the directories removed.
-func (h Host) Sweep() (removed []string) {
-	for _, place := range h.places() {
-		entries, err := os.ReadDir(place)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix(h.uid)) {
-				continue
-			}
-			m := &member{dir: filepath.Join(place, e.Name()), version: 1}
-			if m.has("cgroup.controllers") {
-				m.version = 2
-			}
-			if free, err := m.hold(); err != nil || !free {
-				continue
-			}
-			if remove([]*member{m}) == nil {
-				removed = append(removed, m.dir)
-			}
-		}
-	}
-	return removed
 }
