@@ -62,7 +62,7 @@ const sdks = `
 github.com/sirupsen/logrus : cmd/hermes-exec
 github.com/spf13/cobra     : cmd/hermes-exec
 go.yaml.in/yaml/v4         : config registry/tools sandbox/policy
-mvdan.cc/sh/v3             : engine/approval registry/tools
+mvdan.cc/sh/v3             : engine/approval registry/tools sandbox/policy
 github.com/moby/moby       : backends/docker
 github.com/pkg/sftp        : guest/serve
 golang.org/x/crypto        : sandbox/sshbox guest/serve backends/ssh

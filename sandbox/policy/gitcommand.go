@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -21,9 +22,9 @@ func (b *builder) guardCommand(guard string, s setting, root string) error {
 		command = rest // what its value is replaced by
 	}
 	command = strings.TrimPrefix(strings.TrimPrefix(command, "!"), "ext::")
-	words := shellWords(command)
-	if len(words) >= maxWords {
-		return &unread{s.file, errors.New(s.name + " has too many words")}
+	words, err := b.commandWords(s, command)
+	if err != nil {
+		return err
 	}
 	if strings.ContainsAny(command, " \t") && strings.Contains(command, "/") && !alias {
 		words = append(words, shellWord{command, argument}) // some take it as one name
@@ -36,6 +37,25 @@ func (b *builder) guardCommand(guard string, s setting, root string) error {
 		}
 	}
 	return nil
+}
+
+// commandWords are the words of a setting's command.
+func (b *builder) commandWords(s setting, command string) ([]shellWord, error) {
+	if words, ok := b.git.commands[command]; ok {
+		return words, nil
+	}
+	b.git.commandBytes += len(command)
+	words, ok := shellWords(command)
+	switch {
+	case !ok:
+		return nil, &unread{s.file, errors.New(s.name + " is too long")}
+	case b.git.commandBytes > maxCommands:
+		return nil, &unread{s.file, errors.New("with it there are too many commands")}
+	case b.git.commands == nil:
+		b.git.commands = map[string][]shellWord{}
+	}
+	b.git.commands[command] = slices.Clip(words)
+	return b.git.commands[command], nil
 }
 
 // programs are the files that a word of a command may name and that are to be

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -20,39 +21,45 @@ func commandWorld(t *testing.T, config string) *world {
 // What a command runs is closed, also what is missing and what has no ending.
 func TestProgramsOfCommands(t *testing.T) {
 	for config, c := range map[string]struct{ closed, open string }{
-		"[filter \"x\"] clean = python3 tools/clean.py":                                 {"tools/clean.py", "README tools/x clean"},
-		"[filter \"x\"] clean = python3 -W ignore -u clean NEWS":                        {"clean", "NEWS ignore"},
-		"[filter \"x\"] smudge = sh vclean":                                             {"vclean", "README sh"},
-		"[filter \"x\"] smudge = nice -n 5 sh -ex vclean %f":                            {"vclean", "README"},
-		"[filter \"x\"] smudge = runner vclean --from=README":                           {"vclean README", "runner"},
-		"[filter \"x\"] smudge = sh -c 'cd src && tools/gone x'":                        {"tools/gone", "README src"},
-		"[filter \"x\"] smudge = sh -c lint":                                            {"", "lint README"},
-		"[filter \"x\"] clean = python3 -m strip --x":                                   {"", "strip.py strip/__main__.py README"},
-		"[filter \"x\"] clean = python3 -m mod":                                         {"mod/__main__.py mod/__init__.py", "mod.py mod/x"},
-		"[filter \"x\"] clean = sed -e s/a/b/g -e y/a/b/":                               {"", "s/a/b/g y/a/b"},
-		"[filter \"x\"] clean = git-lfs clean -- %f":                                    {"", "clean git-lfs"},
-		"[diff \"x\"] textconv = env A=1 tools/gone":                                    {"tools/gone", "README A"},
-		"[merge \"x\"] driver = \"\\\"my tools/run\\\" %A %B\"":                         {"my tools/run", "my README"},
-		"[gpg] program = my tools/run":                                                  {"my tools/run", "README"},
-		"[diff \"x\"] command = $(git rev-parse --show-toplevel)/tools/gone":            {"tools/gone", "README"},
-		"[diff \"x\"] command = \"\\\"$GIT_DIR/../tools/gone\\\"\"":                     {"tools/gone", "README"},
-		"[diff \"x\"] command = ${TOP}/tools/there":                                     {"tools/there", "README"},
-		"[core] sshCommand = $HOME/work/tools/gone":                                     {"tools/gone", "HOME/work/tools/gone"},
-		"[alias] a = !git log --format=x origin/main -- README && git push origin HEAD": {"", "README origin/main origin"},
-		"[alias] a = !git branch --set-upstream-to=origin/main":                         {"", "origin/main"},
-		"[alias] a = \"!f() { tools/gone \\\"$@\\\"; }; f\"":                            {"tools/gone", "README"},
-		"[alias] a = !black y.sh README":                                                {"", "y.sh README"},
-		"[core] editor = python3 mod":                                                   {"", "README"},
-		"[core] askpass = node tools/js":                                                {"tools/js.mjs", "README"},
-		"[core] pager = node js":                                                        {"js/index.js", "README"},
-		"[branch \"x\"] remote = ext::tools/gone %S":                                    {"tools/gone", "README"},
-		"[alias] a = !bash vclean README":                                               {"vclean", "README"},
-		"[alias] a = \"!tools/gone; sh y.sh README\"":                                   {"tools/gone y.sh", "README"},
-		"[gc] recentObjectsHook = tools/recent":                                         {"tools/recent", "README"},
-		"[remote \"x\"] url = ext::tools/gone %S":                                       {"tools/gone", "README"},
-		"[url \"ext::tools/gone %S\"] insteadOf = x:":                                   {"tools/gone", "README"},
-		"[some \"x\"] new-command = tools/gone":                                         {"tools/gone", "README"},
-		"[remote \"x\"] url = tools/gone":                                               {"", "tools/gone"},
+		"[filter \"x\"] clean = python3 tools/clean.py":                                          {"tools/clean.py", "README tools/x clean"},
+		"[filter \"x\"] clean = python3 -W ignore -u clean NEWS":                                 {"clean", "NEWS ignore"},
+		"[filter \"x\"] smudge = sh vclean":                                                      {"vclean", "README sh"},
+		"[filter \"x\"] smudge = nice -n 5 sh -ex vclean %f":                                     {"vclean", "README"},
+		"[filter \"x\"] smudge = runner vclean --from=README":                                    {"vclean README", "runner"},
+		"[filter \"x\"] smudge = sh -c 'cd src && tools/gone x'":                                 {"tools/gone", "README src"},
+		"[filter \"x\"] smudge = sh -c lint":                                                     {"", "lint README"},
+		"[filter \"x\"] clean = python3 -m strip --x":                                            {"", "strip.py strip/__main__.py README"},
+		"[filter \"x\"] clean = python3 -m mod":                                                  {"mod/__main__.py mod/__init__.py", "mod.py mod/x"},
+		"[filter \"x\"] clean = sed -e s/a/b/g -e y/a/b/":                                        {"", "s/a/b/g y/a/b"},
+		"[filter \"x\"] clean = git-lfs clean -- %f":                                             {"", "clean git-lfs"},
+		"[diff \"x\"] textconv = env A=1 tools/gone":                                             {"tools/gone", "README A"},
+		"[merge \"x\"] driver = \"\\\"my tools/run\\\" %A %B\"":                                  {"my tools/run", "my README"},
+		"[gpg] program = my tools/run":                                                           {"my tools/run", "README"},
+		"[diff \"x\"] command = $(git rev-parse --show-toplevel)/tools/gone":                     {"tools/gone", "README"},
+		"[diff \"x\"] command = \"\\\"$GIT_DIR/../tools/gone\\\"\"":                              {"tools/gone", "README"},
+		"[diff \"x\"] command = ${TOP}/tools/there":                                              {"tools/there", "README"},
+		"[core] sshCommand = $HOME/work/tools/gone":                                              {"tools/gone", "HOME/work/tools/gone"},
+		"[alias] a = !git log --format=x origin/main -- README && git push origin HEAD":          {"", "README origin/main origin"},
+		"[alias] a = !git branch --set-upstream-to=origin/main":                                  {"", "origin/main"},
+		"[alias] a = \"!f() { tools/gone \\\"$@\\\"; }; f\"":                                     {"tools/gone", "README"},
+		"[alias] a = !black y.sh README":                                                         {"", "y.sh README"},
+		"[core] editor = python3 mod":                                                            {"", "README"},
+		"[core] askpass = node tools/js":                                                         {"tools/js.mjs", "README"},
+		"[core] pager = node js":                                                                 {"js/index.js", "README"},
+		"[branch \"x\"] remote = ext::tools/gone %S":                                             {"tools/gone", "README"},
+		"[alias] a = !bash vclean README":                                                        {"vclean", "README"},
+		"[alias] a = \"!tools/gone; sh y.sh README\"":                                            {"tools/gone y.sh", "README"},
+		"[alias] a = \"!if test -n \\\"$1\\\"; then for f in y.sh; do tools/gone $f; done; fi\"": {"tools/gone", "README then"},
+		"[alias] a = \"!x=$(tools/gone) || ! tools/recent\"":                                     {"tools/gone tools/recent", "README"},
+		"[core] editor = ${EDITOR:-tools/gone} -w":                                               {"tools/gone", "README"},
+		"[core] editor = \"sh <<EOF\\ntools/gone\\nEOF\"":                                        {"tools/gone", "README"},
+		"[core] editor = sh tools/two\\\\ words.sh":                                              {"", "tools/two README"},
+		"[core] editor = (tools/gone":                                                            {"tools/gone", "README"},
+		"[gc] recentObjectsHook = tools/recent":                                                  {"tools/recent", "README"},
+		"[remote \"x\"] url = ext::tools/gone %S":                                                {"tools/gone", "README"},
+		"[url \"ext::tools/gone %S\"] insteadOf = x:":                                            {"tools/gone", "README"},
+		"[some \"x\"] new-command = tools/gone":                                                  {"tools/gone", "README"},
+		"[remote \"x\"] url = tools/gone":                                                        {"", "tools/gone"},
 	} {
 		t.Run(config, func(t *testing.T) {
 			w := commandWorld(t, strings.Replace(config, "] ", "]\n", 1)+"\n")
@@ -72,7 +79,17 @@ func TestProgramsOfCommands(t *testing.T) {
 
 func TestEndlessCommandsAreRefused(t *testing.T) {
 	w := commandWorld(t, "[filter \"x\"]\nclean = "+strings.Repeat("x ", maxWords+1)+"tools/gone\n")
-	w.refused(Workspace, "filter.x.clean has too many words", "open_guards: [git]")
+	w.refused(Workspace, "filter.x.clean is too long", "open_guards: [git]")
+	w = commandWorld(t, "[filter \"x\"]\nclean = \""+strings.Repeat("(", maxCommand+1)+"\"\n")
+	w.refused(Workspace, "filter.x.clean is too long", "open_guards: [git]")
+	many := "[filter \"x\"]\n"
+	for i := range maxCommands/1000 + 1 {
+		many += fmt.Sprintf("clean = %d %s\n", i, strings.Repeat("(", 1000))
+	}
+	w = commandWorld(t, many)
+	w.refused(Workspace, "too many commands", "open_guards: [git]")
+	w = commandWorld(t, strings.Repeat("[filter \"x\"]\nclean = sh vclean\n", maxCommands/20)) // the same again
+	w.expect(w.make(Workspace), map[string]string{"home/work/vclean": "r-"})
 }
 
 // Every one of the list counts, wherever it stands in it.
@@ -98,7 +115,8 @@ func FuzzShellWords(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, w := range shellWords(text) {
+		words, _ := shellWords(text)
+		for _, w := range words {
 			if w.text == "" {
 				t.Error("an empty word")
 			}

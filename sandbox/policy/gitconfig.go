@@ -51,18 +51,21 @@ func (s setting) isOne(list string) bool {
 
 // gitKnown is what is known of repositories and git's configuration.
 type gitKnown struct {
-	repos    map[string]bool // already guarded
-	global   []setting       // of the machine and of the users
-	globally bool            // global was read
-	includes int
-	modules  int // directories looked into for repositories of submodules
-	bytes    int64
+	repos        map[string]bool // already guarded
+	global       []setting       // of the machine and of the users
+	globally     bool            // global was read
+	includes     int
+	modules      int // directories looked into for repositories of submodules
+	bytes        int64
+	commands     map[string][]shellWord // of settings, each read once
+	commandBytes int
 }
 
 // How much configuration is read, of all repositories together.
 const (
 	maxConfig   = 1 << 20 // bytes of one file
 	maxConfigs  = 16 << 20
+	maxCommands = 256 << 10 // bytes of all different commands; a parser makes more of them than of the rest
 	maxIncludes = 500
 	includeDeep = 10 // as for git
 )

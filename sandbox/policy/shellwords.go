@@ -2,8 +2,11 @@ package policy
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // shellWord is a word of a command with what it may be.
@@ -25,28 +28,139 @@ const (
 )
 
 const (
-	maxWords  = 1000 // of a command
-	maxNested = 4    // commands in words of commands
+	maxCommand = 16 << 10 // bytes: the parser recurses for each bracket
+	maxWords   = 1000     // of a command
+	maxNested  = 4        // commands in words of commands
 	// expansion stands in a word for what only the shell knows.
 	expansion = "\x00"
 )
 
 // shellWords makes words of a command, as far as that can be done without the
-// values of variables, and says what they are.
-func shellWords(text string) []shellWord {
-	p := &words{rest: text}
-	p.command()
-	return p.list
+// values of variables, and says what they are; false for what is too long.
+func shellWords(text string) ([]shellWord, bool) {
+	if len(text) > maxCommand {
+		return nil, false
+	}
+	var w words
+	w.read(text)
+	return w.list, len(w.list) <= maxWords
 }
 
-// words is a command that is being read.
+// words are those of a command that is being read.
 type words struct {
-	rest   string
 	nested int
 	list   []shellWord
+}
 
-	word    strings.Builder
-	quoted  bool     // the word has quotes, and may be empty or a command of its own
+func (w *words) add(text string, r role) {
+	if text != "" && len(w.list) <= maxWords {
+		w.list = append(w.list, shellWord{text, r})
+	}
+}
+
+func (w *words) read(text string) {
+	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
+	if err != nil { // no shell would run it; what does is not known
+		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\n;|&()<>\"'`$", r) }) {
+			w.add(word, optional)
+		}
+		return
+	}
+	w.walk(file)
+}
+
+func (w *words) walk(node syntax.Node) {
+	syntax.Walk(node, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CallExpr:
+			for _, a := range n.Assigns {
+				w.walk(a)
+			}
+			w.call(n.Args)
+			return false
+		case *syntax.Redirect:
+			if n.Hdoc != nil {
+				w.inner(w.flat(n.Hdoc))
+			}
+		case *syntax.Word:
+			w.add(w.flat(n), argument)
+		}
+		return len(w.list) <= maxWords
+	})
+}
+
+// call reads a program with its arguments.
+func (w *words) call(args []*syntax.Word) {
+	c := call{words: w, first: true}
+	for _, arg := range args {
+		c.word(w.flat(arg))
+		for _, part := range arg.Parts {
+			w.walk(part)
+		}
+	}
+}
+
+// flat is a word as one text. A quoted one can be a command of its own, which is
+// read as well.
+func (w *words) flat(word *syntax.Word) string {
+	var b strings.Builder
+	quoted := false
+	var write func(parts []syntax.WordPart, escapes func(string) string)
+	write = func(parts []syntax.WordPart, escapes func(string) string) {
+		for _, part := range parts {
+			switch p := part.(type) {
+			case *syntax.Lit:
+				b.WriteString(escapes(p.Value))
+			case *syntax.SglQuoted:
+				quoted = true
+				b.WriteString(p.Value)
+			case *syntax.DblQuoted:
+				quoted = true
+				write(p.Parts, quotedEscapes.Replace)
+			case *syntax.ParamExp:
+				b.WriteString(value(p, b.Len() == 0))
+			default:
+				b.WriteString(expansion)
+			}
+		}
+	}
+	write(word.Parts, func(text string) string { return escape.ReplaceAllString(text, "$1") })
+	text := b.String()
+	if quoted && strings.ContainsAny(text, " \t\n;|&()<>") {
+		w.inner(text)
+	}
+	return text
+}
+
+// inner reads a command in the command.
+func (w *words) inner(text string) {
+	if w.nested < maxNested {
+		w.nested++
+		w.read(text)
+		w.nested--
+	}
+}
+
+var (
+	escape        = regexp.MustCompile(`\\(.)`)
+	quotedEscapes = strings.NewReplacer(`\\`, `\`, `\$`, `$`, "\\`", "`", `\"`, `"`)
+)
+
+// value is what a parameter stands for, where the same in every shell.
+func value(p *syntax.ParamExp, first bool) string {
+	switch {
+	case p.Param == nil || p.Exp != nil:
+	case p.Param.Value == "HOME" && first:
+		return "~"
+	case p.Param.Value == "GIT_DIR":
+		return ".git"
+	}
+	return expansion
+}
+
+// call is a program that is being read, and its arguments.
+type call struct {
+	*words
 	first   bool     // the next word is a program
 	codes   string   // of an interpreter that was named: letters of options that take code
 	options []string // and those that take a word; nil: any may
@@ -55,191 +169,68 @@ type words struct {
 	pending role // of the word after an option
 }
 
-func (p *words) command() {
-	p.first = true
-	for p.rest != "" && len(p.list) <= maxWords {
-		c := p.rest[0]
-		p.rest = p.rest[1:]
-		switch c {
-		case ' ', '\t':
-			p.end()
-		case '<', '>':
-			p.end()
-			p.pending = argument
-		case ';', '|', '&', '(', ')', '\n':
-			p.end()
-			p.begin()
-		case '\'':
-			p.quoted = true
-			var in string
-			in, p.rest, _ = strings.Cut(p.rest, "'")
-			p.word.WriteString(in)
-		case '"':
-			p.quoted = true
-			p.double()
-		default:
-			p.plain(c)
-		}
-	}
-	p.end()
-}
-
-// plain takes a character that ends no word.
-func (p *words) plain(c byte) {
-	switch c {
-	case '\\':
-		if p.rest != "" {
-			p.word.WriteByte(p.rest[0])
-			p.rest = p.rest[1:]
-		}
-	case '$':
-		p.expand()
-	case '`':
-		in, rest, _ := strings.Cut(p.rest, "`")
-		p.rest = rest
-		p.inner(in)
-		p.word.WriteString(expansion)
-	default:
-		p.word.WriteByte(c)
-	}
-}
-
-func (p *words) double() {
-	for p.rest != "" {
-		c := p.rest[0]
-		p.rest = p.rest[1:]
-		if c == '"' {
-			return
-		}
-		p.plain(c)
-	}
-}
-
-// expand goes over what follows a dollar.
-func (p *words) expand() {
-	name := ""
-	switch {
-	case strings.HasPrefix(p.rest, "("):
-		in, rest := p.rest[1:], ""
-		for i, depth := 0, 1; i < len(in); i++ {
-			switch in[i] {
-			case '(':
-				depth++
-			case ')':
-				depth--
-			}
-			if depth == 0 {
-				in, rest = in[:i], in[i+1:]
-				break
-			}
-		}
-		p.rest = rest
-		p.inner(in)
-	case strings.HasPrefix(p.rest, "{"):
-		name, p.rest, _ = strings.Cut(p.rest[1:], "}")
-	default:
-		n := 0
-		for n < len(p.rest) && (isKey(p.rest[n]) && p.rest[n] != '-' || p.rest[n] == '_') {
-			n++
-		}
-		if n == 0 && p.rest != "" {
-			n = 1 // such as $@
-		}
-		name, p.rest = p.rest[:n], p.rest[n:]
-	}
-	switch {
-	case name == "HOME" && p.word.Len() == 0:
-		p.word.WriteByte('~')
-	case name == "GIT_DIR":
-		p.word.WriteString(".git")
-	default:
-		p.word.WriteString(expansion)
-	}
-}
-
-// inner reads a command in the command.
-func (p *words) inner(text string) {
-	if p.nested < maxNested {
-		in := &words{rest: text, nested: p.nested + 1}
-		in.command()
-		p.list = append(p.list, in.list...)
-	}
-}
-
-// begin is the start of another command.
-func (p *words) begin() {
-	p.first, p.running, p.pending = true, false, argument
-}
-
-// end ends a word.
-func (p *words) end() {
-	text, quoted := p.word.String(), p.quoted
-	p.word.Reset()
-	p.quoted = false
+func (c *call) word(text string) {
 	if text == "" {
 		return
 	}
-	if quoted && strings.ContainsAny(text, " \t\n;|&()<>") {
-		p.inner(text)
-	}
-	if name, value, ok := strings.Cut(text, "="); ok && value != "" { // a variable, or an option with its value
-		p.list = append(p.list, shellWord{value, argument})
-		if p.first && !strings.ContainsAny(name, "/.-") {
+	if name, value, ok := strings.Cut(text, "="); ok && value != "" { // a variable of env's, or an option with its value
+		c.add(value, argument)
+		if c.first && !strings.ContainsAny(name, "/.-") {
 			return
 		}
 	}
 	switch {
-	case text[0] == '-' || text[0] == '+' && p.running:
-		p.option(text)
+	case text[0] == '-' || text[0] == '+' && c.running:
+		c.option(text)
 		return
-	case p.pending == module:
-		p.pending = argument
-		p.list = append(p.list, shellWord{text, module})
+	case c.pending == module:
+		c.pending = argument
+		c.add(text, module)
 		return
 	}
-	w := shellWord{text, argument}
+	r := argument
 	switch {
-	case p.first:
-		w.role = program
-		p.first = slices.Contains(strings.Fields(before), text)
-	case p.running:
-		if w.role = script; p.pending == optional {
-			w.role = optional
+	case c.first:
+		r = program
+		c.first = slices.Contains(strings.Fields(before), text)
+	case c.running:
+		if r = script; c.pending == optional {
+			r = optional
 		}
-		p.running, p.pending = w.role == optional, argument
+		c.running, c.pending = r == optional, argument
 	}
-	p.list = append(p.list, w)
-	p.interpreter(text)
+	c.add(text, r)
+	c.interpreter(text)
 }
 
 // before are words before a program's name.
-const before = `! { if then elif else do while until exec command env time nice nohup sudo xargs builtin`
+const before = `exec command env time nice nohup sudo xargs builtin`
 
 // option goes over an option, which of an interpreter may take a word.
-func (p *words) option(text string) {
-	if !p.running {
+func (c *call) option(text string) {
+	if !c.running {
 		return
 	}
 	letters, short := text[1:], len(text) > 1 && text[1] != '-'
-	if i := strings.IndexByte(letters, 'm'); p.python && short && i >= 0 && strings.Trim(letters[:i], "bBdEhiIOPqsSuvVx") == "" {
-		p.running = false
+	if i := strings.IndexByte(letters, 'm'); c.python && short && i >= 0 && strings.Trim(letters[:i], "bBdEhiIOPqsSuvVx") == "" {
+		c.running = false
 		if i+1 < len(letters) {
-			p.list = append(p.list, shellWord{letters[i+1:], module})
+			c.add(letters[i+1:], module)
 		} else {
-			p.pending = module
+			c.pending = module
 		}
 		return
 	}
 	switch {
-	case short && letters != "" && strings.IndexByte(p.codes, letters[len(letters)-1]) >= 0:
-		p.running = false // what follows is code, or for it
-	case p.options == nil || slices.Contains(p.options, text):
-		p.pending = optional
+	case short && letters != "" && strings.IndexByte(c.codes, letters[len(letters)-1]) >= 0:
+		c.running = false // what follows is code, or for it
+	case c.options == nil || slices.Contains(c.options, text):
+		c.pending = optional
 	}
 }
 
 // interpreter notes that a word is one.
-func (p *words) interpreter(text string) {
+func (c *call) interpreter(text string) {
 	name := strings.TrimRight(strings.TrimSuffix(strings.ToLower(path.Base(text)), ".exe"), "0123456789.")
 	if text == "." {
 		name = "source"
@@ -247,23 +238,23 @@ func (p *words) interpreter(text string) {
 	shell := []string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"}
 	switch name {
 	case "sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "source":
-		p.codes, p.options = "c", shell
+		c.codes, c.options = "c", shell
 	case "python", "pypy", "pythonw", "py":
-		p.codes, p.options = "c", []string{"-W", "-X", "--check-hash-based-pycs"}
+		c.codes, c.options = "c", []string{"-W", "-X", "--check-hash-based-pycs"}
 	case "perl":
-		p.codes, p.options = "eE", []string{"-I"}
+		c.codes, c.options = "eE", []string{"-I"}
 	case "node", "nodejs", "bun", "deno", "tsx", "ts-node":
-		p.codes, p.options = "ep", nil
+		c.codes, c.options = "ep", nil
 	case "ruby", "lua", "luajit", "Rscript", "rscript", "osascript", "guile", "groovy":
-		p.codes, p.options = "e", nil
+		c.codes, c.options = "e", nil
 	case "php":
-		p.codes, p.options = "r", nil
+		c.codes, c.options = "r", nil
 	case "pwsh", "powershell", "tclsh", "expect", "java", "wine", "mono", "dotnet", "busybox":
-		p.codes, p.options = "c", nil
+		c.codes, c.options = "c", nil
 	case "awk", "gawk", "mawk", "nawk", "sed", "jq":
 		return // the first word is code; files of theirs exist or have a slash
 	default:
 		return
 	}
-	p.running, p.pending, p.python = true, argument, strings.HasPrefix(name, "py")
+	c.running, c.pending, c.python = true, argument, strings.HasPrefix(name, "py")
 }
