@@ -27,7 +27,7 @@ func (b *builder) guardCommand(guard string, s setting, root string) error {
 		return err
 	}
 	if strings.ContainsAny(command, " \t") && strings.Contains(command, "/") && !alias {
-		words = append(words, shellWord{command, argument}) // some take it as one name
+		words = append(words, shellWord{"", command, argument}) // some take it as one name
 	}
 	for _, w := range words {
 		for _, p := range b.programs(w, alias, root) {
@@ -61,12 +61,7 @@ func (b *builder) commandWords(s setting, command string) ([]shellWord, error) {
 // programs are the files that a word of a command may name and that are to be
 // closed.
 func (b *builder) programs(w shellWord, alias bool, root string) (names []string) {
-	text := w.text
-	if i := strings.LastIndex(text, expansion); i >= 0 { // most often it is the root
-		if text = strings.TrimLeft(text[i+len(expansion):], "/"); text == "" {
-			return nil
-		}
-	}
+	text := known(w.text)
 	if strings.Trim(text, "./") == "" {
 		return nil
 	}
@@ -75,7 +70,11 @@ func (b *builder) programs(w shellWord, alias bool, root string) (names []string
 	}
 	slash := strings.Contains(text, "/")
 	named := strings.Contains(scripts, path.Ext(text)+" ") && path.Ext(text) != ""
-	for _, name := range b.pathsOf(text, root) {
+	place := text
+	if dir := known(w.dir); dir != "" {
+		place = dir + "/" + text
+	}
+	for _, name := range b.pathsOf(place, root) {
 		// A directory with something in it is none that is run; but an empty one may
 		// be a reservation.
 		there := b.links.exists(name) && !b.isFull(name)
@@ -96,6 +95,14 @@ func (b *builder) programs(w shellWord, alias bool, root string) (names []string
 		}
 	}
 	return names
+}
+
+// known is what of a text is known; what is not is most often the root.
+func known(text string) string {
+	if i := strings.LastIndex(text, expansion); i >= 0 {
+		return strings.TrimLeft(text[i+len(expansion):], "/")
+	}
+	return text
 }
 
 // moduleFiles are what python -m runs of the directory that it is started in: what

@@ -11,6 +11,7 @@ import (
 
 // shellWord is a word of a command with what it may be.
 type shellWord struct {
+	dir  string // where it may be, "" for where the command starts
 	text string
 	// role says how sure it is that the word is a program's name.
 	role role
@@ -49,13 +50,32 @@ func shellWords(text string) ([]shellWord, bool) {
 // words are those of a command that is being read.
 type words struct {
 	nested int
+	dir    string // where a command before went; "" for nowhere
 	list   []shellWord
 }
 
+// add adds a word, also as what it names where a command before went: whether
+// that ran, and its subshell is over, is not looked at.
 func (w *words) add(text string, r role) {
-	if text != "" && len(w.list) <= maxWords {
-		w.list = append(w.list, shellWord{text, r})
+	if text == "" || len(w.list) > maxWords {
+		return
 	}
+	w.list = append(w.list, shellWord{"", text, r})
+	if w.dir != "" && r != module && (r != program || strings.Contains(text, "/")) && !isRooted(text) {
+		w.list = append(w.list, shellWord{w.dir, text, r})
+	}
+}
+
+func isRooted(text string) bool {
+	return strings.HasPrefix(text, "/") || strings.HasPrefix(text, "~") || strings.HasPrefix(text, expansion)
+}
+
+// enter notes that a command goes to a directory.
+func (w *words) enter(dir string) {
+	if w.dir != "" && !isRooted(dir) {
+		dir = w.dir + "/" + dir
+	}
+	w.dir = dir
 }
 
 func (w *words) read(text string) {
@@ -92,11 +112,16 @@ func (w *words) walk(node syntax.Node) {
 // call reads a program with its arguments.
 func (w *words) call(args []*syntax.Word) {
 	c := call{words: w, first: true}
+	var texts []string
 	for _, arg := range args {
-		c.word(w.flat(arg))
+		texts = append(texts, w.flat(arg))
+		c.word(texts[len(texts)-1])
 		for _, part := range arg.Parts {
 			w.walk(part)
 		}
+	}
+	if n := len(texts); n > 1 && (texts[0] == "cd" || texts[0] == "pushd") && texts[n-1] != "-" {
+		w.enter(texts[n-1])
 	}
 }
 
