@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/hermes-exec/hermes-exec/engine"
 	"github.com/hermes-exec/hermes-exec/guest"
@@ -63,8 +64,16 @@ func command(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	fmt.Fprintf(stderr, "hermes-exec: %s\n", tame(stderr, strings.TrimPrefix(err.Error(), "engine: ")))
+	fmt.Fprintf(stderr, "hermes-exec: %s\n", tame(stderr, strings.TrimPrefix(err.Error(), "engine: ")+remedy(err)))
 	return codeOf(err)
+}
+
+// remedy is what to do about an error that tells only the system's reason.
+func remedy(err error) string {
+	if errors.Is(err, syscall.EMFILE) {
+		return "; allow it more open files: ulimit -n 4096"
+	}
+	return ""
 }
 
 // exitCode ends the command with a code and no further message: what there was
