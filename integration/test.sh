@@ -17,6 +17,9 @@ integration/setup.sh
 make -s build
 export HERMES_EXEC_BIN="$PWD/bin/hermes-exec"
 export HERMES_EXEC_TEST_UID=${HERMES_EXEC_TEST_UID:-12345}
+# What the user runs, a line each. A test run that was killed, too, may have left some.
+processes() { ps -o pid=,args= -U "$HERMES_EXEC_TEST_UID" || true; }
+before=$(processes)
 both=()
 if [ "$(id -u)" -eq 0 ]; then
 	dir=$(mktemp -d /tmp/user.XXXXXX)
@@ -47,7 +50,7 @@ if [ -n "$dir" ]; then
 		exit 1
 	fi
 	for _ in $(seq 50); do # killed engines' guests may wait for init to reap them
-		procs=$(ps -o pid=,args= -U "$HERMES_EXEC_TEST_UID" || true)
+		procs=$(processes | grep -vxFf <(echo "$before") || true)
 		[ -n "$procs" ] || break
 		sleep 0.1
 	done
