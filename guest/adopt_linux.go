@@ -53,7 +53,7 @@ func Reap(ctx context.Context) {
 	defer signal.Stop(news)
 	t := tree{root: os.Getpid()}
 	for {
-		if t.scan() == nil {
+		if t.scan(0) == nil {
 			for i := range t.procs {
 				if p := &t.procs[i]; p.parent == t.root && p.session != own {
 					_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG|unix.WALL, nil)

@@ -226,7 +226,7 @@ func (c *command) strays() {
 	defer g.mu.Unlock()
 	var t tree
 	for range 16 {
-		if t.scan() != nil {
+		if t.scan(0) != nil {
 			return
 		}
 		found := false

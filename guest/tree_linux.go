@@ -23,7 +23,9 @@ type tree struct {
 	stat    [512]byte
 	procs   []proc // of the last scan, by pid
 	told    map[identity]bool
-	most    int // threads of all processes any scan saw
+	own     int          // root's session
+	groups  map[int]bool // that were told during this scan
+	most    int          // threads of all processes any scan saw
 	// From then on all are to be killed: there is no use in other signals.
 	enough atomic.Bool
 	until  time.Time
@@ -32,6 +34,7 @@ type tree struct {
 type proc struct {
 	identity
 	parent  int
+	group   int
 	session int
 	threads int
 	dead    bool // and not waited for yet
@@ -56,8 +59,12 @@ func (t *tree) sweep(sig unix.Signal) (int, error) {
 	if t.told == nil {
 		t.told = map[identity]bool{}
 	}
+	group := sig
+	if !ends {
+		group = 0 // who ends by it is asked once
+	}
 	for round := 0; ; round++ {
-		if err := t.scan(); err != nil {
+		if err := t.scan(group); err != nil {
 			return 0, err
 		}
 		if t.born != 0 && t.rootDied() {
@@ -70,10 +77,10 @@ func (t *tree) sweep(sig unix.Signal) (int, error) {
 				continue
 			}
 			members++
-			if !ends && (t.enough.Load() || !t.until.IsZero() && time.Now().After(t.until)) {
+			if !ends && t.over() {
 				return members, nil
 			}
-			if t.told[p.identity] {
+			if p.dead || t.told[p.identity] {
 				continue
 			}
 			fresh = true
@@ -84,6 +91,23 @@ func (t *tree) sweep(sig unix.Signal) (int, error) {
 		if !fresh || round == rounds {
 			return members, nil
 		}
+	}
+}
+
+// over tells whether all are to be killed, and no other signal is of use.
+func (t *tree) over() bool {
+	return t.enough.Load() || !t.until.IsZero() && time.Now().After(t.until)
+}
+
+// signalGroup sends sig to the process group of a child of root that was just
+// read. A fork comes before or after a signal to a group, never in between: a
+// storm that is too quick for scans, and leaves its orphans to root, ends here.
+// Groups do not reach beyond a session, and one that is not root's own was made by
+// a member, so all in it are; the number is the group's while the child has it.
+func (t *tree) signalGroup(p proc, sig unix.Signal) {
+	if p.session != t.own && p.session != t.besides && p.group > 1 && !t.groups[p.group] {
+		t.groups[p.group] = true
+		_ = unix.Kill(-p.group, sig)
 	}
 }
 
@@ -150,7 +174,7 @@ func (t *tree) rootDied() bool {
 // others' processes any more.
 func (t *tree) killSession(leader identity) {
 	for range 16 {
-		if t.scan() != nil {
+		if t.scan(0) != nil {
 			return
 		}
 		left := false
@@ -202,10 +226,20 @@ func (t *tree) send(p *proc, sig unix.Signal) bool {
 	return true
 }
 
-// scan reads every process there is.
-func (t *tree) scan() error {
+// scan reads every process there is; without sig, those that it gets to until all
+// are to be killed. Groups that root's children are in get sig as soon as one is
+// seen.
+func (t *tree) scan(sig unix.Signal) error {
 	if t.dirents == nil {
-		t.dirents = make([]byte, 32<<10)
+		t.dirents, t.groups = make([]byte, 32<<10), map[int]bool{}
+	}
+	clear(t.groups)
+	if sig != 0 {
+		root, ok := t.read(t.root)
+		if !ok || t.born != 0 && root.start != t.born {
+			return unix.ESRCH
+		}
+		t.own = root.session
 	}
 	t.procs = t.procs[:0]
 	threads := 0
@@ -214,7 +248,7 @@ func (t *tree) scan() error {
 		return err
 	}
 	defer unix.Close(dir)
-	for {
+	for sig != 0 || !t.over() {
 		n, err := unix.Getdents(dir, t.dirents)
 		if err == unix.EINTR {
 			continue
@@ -226,12 +260,18 @@ func (t *tree) scan() error {
 			break
 		}
 		for b := t.dirents[:n]; len(b) > 19; {
+			if sig == 0 && t.over() {
+				break
+			}
 			size := int(binary.NativeEndian.Uint16(b[16:])) // struct linux_dirent64
 			if size < 19 || size > len(b) {
 				return unix.EIO
 			}
 			if pid, ok := parsePID(b[19:size]); ok {
 				if p, ok := t.read(pid); ok {
+					if sig != 0 && p.parent == t.root {
+						t.signalGroup(p, sig)
+					}
 					t.procs = append(t.procs, p)
 					threads += p.threads
 				}
@@ -313,13 +353,13 @@ func parseStat(b []byte) (proc, bool) {
 	}
 	b = b[at+2:]
 	p := proc{dead: b[0] == 'Z' || b[0] == 'X'}
-	const parent, session, threads, start = 1, 3, 17, 19 // fields counted from the state
+	const parent, group, session, threads, start = 1, 2, 3, 17, 19 // fields counted from the state
 	for field := 0; len(b) > 0; field++ {
 		end := slices.Index(b, ' ')
 		if end < 0 {
 			end = len(b)
 		}
-		if field == parent || field == session || field == threads || field == start {
+		if field == parent || field == group || field == session || field == threads || field == start {
 			n, ok := parseNumber(b[:end])
 			if !ok {
 				return proc{}, false
@@ -327,12 +367,15 @@ func parseStat(b []byte) (proc, bool) {
 			switch field {
 			case parent:
 				p.parent = int(n)
+			case group:
+				p.group = int(n)
 			case session:
 				p.session = int(n)
 			case threads:
 				p.threads = int(n)
 			default:
 				p.start = n
+				p.dead = p.dead && p.threads <= 1 // else other threads live on
 				return p, true
 			}
 		}

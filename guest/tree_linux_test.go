@@ -1,10 +1,14 @@
 package guest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,10 +20,11 @@ func TestParseStat(t *testing.T) {
 		want proc
 		ok   bool
 	}{
-		{"1 (init) S" + tail, proc{parent: 42, session: 7, threads: 1, identity: identity{start: 987654}}, true},
-		{"9 (a b) c) Z" + tail, proc{parent: 42, session: 7, threads: 1, dead: true, identity: identity{start: 987654}}, true},
-		{"9 () R 1 1 1 (x) S" + tail, proc{parent: 42, session: 7, threads: 1, identity: identity{start: 987654}}, true},
-		{"9 (\n\xff) R" + tail, proc{parent: 42, session: 7, threads: 1, identity: identity{start: 987654}}, true},
+		{"1 (init) S" + tail, proc{parent: 42, group: 7, session: 7, threads: 1, identity: identity{start: 987654}}, true},
+		{"9 (a b) c) Z" + tail, proc{parent: 42, group: 7, session: 7, threads: 1, dead: true, identity: identity{start: 987654}}, true},
+		{"9 () R 1 1 1 (x) S" + tail, proc{parent: 42, group: 7, session: 7, threads: 1, identity: identity{start: 987654}}, true},
+		{"9 (\n\xff) R" + tail, proc{parent: 42, group: 7, session: 7, threads: 1, identity: identity{start: 987654}}, true},
+		{"9 (led by the dead) Z 42 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 2 0 987654 1\n", proc{parent: 42, group: 7, session: 7, threads: 2, identity: identity{start: 987654}}, true},
 		{"", proc{}, false},
 		{"1 init S 1", proc{}, false},
 		{"1 (init)", proc{}, false},
@@ -64,7 +69,7 @@ func TestTreeSeesDescendants(t *testing.T) {
 	}
 	members := func(root int) (pids []int) {
 		tree := tree{root: root}
-		if err := tree.scan(); err != nil {
+		if err := tree.scan(0); err != nil {
 			t.Fatal(err)
 		}
 		for i := range tree.procs {
@@ -116,5 +121,56 @@ func TestSendVerifies(t *testing.T) {
 	err := child.Wait()
 	if status := child.ProcessState.Sys().(interface{ Signal() unix.Signal }); status.Signal() != unix.SIGUSR1 {
 		t.Errorf("the process ended with %v", err)
+	}
+}
+
+// A signal to the groups of a tree reaches who joined one after the scan, and not
+// the root, whose group its children may share.
+func TestGroupsOfTheTree(t *testing.T) {
+	root := exec.Command("sh", "-c", `sleep 1000 & setsid sh -c 'sleep 1000 & exec sleep 1000' & wait`)
+	root.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := root.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tr := tree{root: root.Process.Pid}
+	defer func() {
+		_, _ = tr.kill()
+		_ = root.Process.Kill()
+		_ = root.Wait()
+	}()
+	find := func() (mine, theirs []proc) {
+		if err := tr.scan(0); err != nil {
+			t.Fatal(err)
+		}
+		for i := range tr.procs {
+			switch p := tr.procs[i]; {
+			case !tr.isMember(i):
+			case p.session == tr.root:
+				mine = append(mine, p)
+			default:
+				theirs = append(theirs, p)
+			}
+		}
+		return mine, theirs
+	}
+	mine, theirs := find()
+	for ; len(mine) != 1 || len(theirs) != 2; mine, theirs = find() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := tr.scan(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stopped := func(pid int) bool {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, state, _ := strings.Cut(string(b), ") ")
+		return strings.HasPrefix(state, "T")
+	}
+	for _, p := range theirs {
+		for !stopped(p.pid) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if stopped(tr.root) || stopped(mine[0].pid) {
+		t.Error("the group of the root was stopped")
 	}
 }
