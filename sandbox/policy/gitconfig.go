@@ -206,7 +206,7 @@ func (b *builder) readConfig(guard, name string, list []setting, depth int) ([]s
 	}
 	var all []setting
 	parseGit(text, func(key, value string) { all = append(all, setting{name, key, value}) })
-	return b.keep(guard, list, all, filepath.Dir(b.links.real(name)), depth)
+	return b.keep(guard, list, all, filepath.Dir(name), depth) // also where that is a link
 }
 
 // keep adds of all settings those that matter here, and of the files that they

@@ -43,7 +43,7 @@ var gitTexts = []string{
 	"[a \"b \\\" ] c\"] d = e\n[a.B]\nc = d\n[core]x=1\n", "; [core] hookspath = no\n# y\n[core] # z\nhookspath = yes\n", "[core]\n\n  bare\n hookspath\t=\n",
 	"[includeIf \"gitdir:~/x/\"] path = ../y\n[include]\npath=\"z\"\n", "[filter \"x\"] clean = \"tools/clean --a=\\\"b c\\\"\" %f\n",
 	"[core]\nhookspath = one\nhookspath = two\n\t \r[core] hookspath = three", "[core] [alias] x = !y\n", "[core]\nhookspath = a\\",
-	"[core]\nhookspath = \"a\" \"b\"\n", "[core]\nx-y9 = 1\n",
+	"[core]\nhookspath = \"a\" \"b\"\n", "[core]\nx-y9 = 1\n", "[core \"hookspath\x00 x\"]\ny = hk\n",
 }
 
 // What is read of a configuration is what git reads.
@@ -94,8 +94,8 @@ func FuzzConfiguration(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		parseGit(text, func(name, value string) {
-			if strings.ContainsRune(value, 0) {
-				t.Errorf("%q", value)
+			if strings.ContainsRune(name+value, 0) {
+				t.Errorf("%q %q", name, value)
 			}
 		})
 	})
@@ -201,6 +201,13 @@ func TestUsersConfigurationInTheWorkDir(t *testing.T) {
 	w.file("home/work/gitconfig", "[core]\nhooksPath = hk\n")
 	w.link("home/.gitconfig", "work/gitconfig")
 	w.expect(w.make(Workspace), map[string]string{"home/work/gitconfig": "r-", "home/work/hk/x": "r-"})
+
+	// Git goes on from where the link is.
+	w = newWorld(t)
+	w.file("shared/gitconfig", "[include]\npath = work/more\n")
+	w.link("home/.gitconfig", "../shared/gitconfig")
+	w.file("home/work/more", "[core]\nhooksPath = hk\n")
+	w.expect(w.make(Workspace), map[string]string{"home/work/more": "r-", "home/work/hk/x": "r-"})
 }
 
 // What a script could put something of its own in place of is no guard.

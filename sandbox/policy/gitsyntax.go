@@ -91,8 +91,9 @@ func (t *gitText) variable(c byte, section string, visit func(name, value string
 		t.skipLine(c)
 		return
 	}
-	value, _, _ := strings.Cut(t.value(), "\x00") // git's strings end there
-	visit(section+"."+name.String(), value)
+	key, _, _ := strings.Cut(section+"."+name.String(), "\x00") // git's strings end there
+	value, _, _ := strings.Cut(t.value(), "\x00")
+	visit(key, value)
 }
 
 // value is what follows the equals sign, without quotes, escapes and comments.
