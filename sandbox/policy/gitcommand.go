@@ -29,6 +29,9 @@ func (b *builder) guardCommand(guard string, s setting, root string) error {
 	if strings.ContainsAny(command, " \t") && strings.Contains(command, "/") && !alias {
 		words = append(words, shellWord{"", command, argument}) // some take it as one name
 	}
+	if err := b.look(s.file, len(words)); err != nil {
+		return err
+	}
 	for _, w := range words {
 		for _, p := range b.programs(w, alias, root) {
 			if err := b.guardNamed(guard, s, p); err != nil {

@@ -98,7 +98,7 @@ func TestEndlessCommandsAreRefused(t *testing.T) {
 
 // Every one of the list counts, wherever it stands in it.
 func TestSettingsThatRun(t *testing.T) {
-	for name := range strings.FieldsSeq(gitRuns) {
+	for name := range strings.FieldsSeq(gitRunsOne) {
 		section, last, _ := strings.Cut(name, ".")
 		if s := (setting{"", section + ".Some thing." + last, "x"}); !s.isCommand() {
 			t.Errorf("%s is no command", name)

@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/hermes-exec/hermes-exec/sandbox"
@@ -26,7 +27,7 @@ func (s setting) key() (section, last string) {
 // takes the value for a command.
 func (s setting) isCommand() bool {
 	section, last := s.key()
-	if section == "alias" || section == "pager" || s.isOne(gitRuns) {
+	if section == "alias" || section == "pager" || s.isOne(gitRuns()) {
 		return true
 	}
 	for end := range strings.FieldsSeq(gitRunsAll) {
@@ -39,14 +40,20 @@ func (s setting) isCommand() bool {
 }
 
 // isOne tells whether it is in a list such as gitRuns.
-func (s setting) isOne(list string) bool {
+func (s setting) isOne(list map[string]bool) bool {
 	section, last := s.key()
-	for one := range strings.FieldsSeq(list) {
-		if one == section+"."+last {
-			return true
+	return list[section+"."+last]
+}
+
+// setOf is a list of words, to look them up in.
+func setOf(list string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		set := map[string]bool{}
+		for word := range strings.FieldsSeq(list) {
+			set[word] = true
 		}
-	}
-	return false
+		return set
+	})
 }
 
 // gitKnown is what is known of repositories and git's configuration.
@@ -59,6 +66,8 @@ type gitKnown struct {
 	bytes        int64
 	commands     map[string][]shellWord // of settings, each read once
 	commandBytes int
+	hooks        map[string]bool // directories of hooks, already guarded
+	looks        int
 }
 
 // How much configuration is read, of all repositories together.
@@ -68,21 +77,26 @@ const (
 	maxCommands = 256 << 10 // bytes of all different commands; a parser makes more of them than of the rest
 	maxIncludes = 500
 	includeDeep = 10 // as for git
+	maxTrees    = 10 // working trees of one repository; git takes the last
 )
 
 // gitDirs name directories of hooks; gitRuns name commands, as section and name
 // without what is between. The commands of whole sections are aliases and
 // pagers. gitRunsAll are ends of names that mean a command in every section.
 const (
-	gitDirs    = " core.hookspath init.templatedir instaweb.modulepath "
 	gitRunsAll = "command cmd hook program editor pager askpass"
-	gitRuns    = ` core.fsmonitor core.sshcommand core.gitproxy core.askpass core.editor core.pager core.alternaterefscommand
+	gitRunsOne = ` core.fsmonitor core.sshcommand core.gitproxy core.askpass core.editor core.pager core.alternaterefscommand
  sequence.editor credential.helper gpg.program gpg.defaultkeycommand diff.external diff.command diff.textconv merge.driver
  filter.clean filter.smudge filter.process difftool.cmd difftool.path mergetool.cmd mergetool.path browser.cmd browser.path
  man.cmd man.path tar.command trailer.command trailer.cmd hook.command remote.uploadpack remote.receivepack
  interactive.difffilter uploadpack.packobjectshook submodule.update imap.tunnel guitool.cmd instaweb.httpd svn.authorsprog
  sendemail.tocmd sendemail.cccmd sendemail.headercmd sendemail.sendmailcmd sendemail.smtpserver
  lfs.path lfs.clean lfs.smudge annex.secure-erase-command gc.recentobjectshook core.virtualfilesystem `
+)
+
+var (
+	gitDirs = setOf("core.hookspath init.templatedir instaweb.modulepath")
+	gitRuns = setOf(gitRunsOne)
 )
 
 // guardConfigured closes what the configuration makes git run in a working
@@ -116,6 +130,9 @@ func (b *builder) guardConfigured(guard, dir, root string) error {
 			for _, tree := range b.pathsOf(s.value, dir) {
 				roots = appendNew(roots, tree)
 			}
+		}
+		if len(roots) > maxTrees {
+			return &unread{s.file, errors.New("it has too many working trees")}
 		}
 	}
 	for _, list := range [][]setting{b.git.global, local} {
@@ -218,7 +235,7 @@ func (b *builder) keep(guard string, list, all []setting, base string, depth int
 		switch {
 		case last == "path" && (section == "include" || section == "includeif"):
 			included = append(included, s)
-		case s.name == "core.worktree", s.isOne(gitDirs), s.isCommand():
+		case s.name == "core.worktree", s.isOne(gitDirs()), s.isCommand():
 			list = append(list, s)
 		}
 	}
@@ -266,9 +283,20 @@ func (b *builder) pathsOf(value, base string) (paths []string) {
 	return []string{base + "/" + value}
 }
 
+// look counts how much is looked at because of what a file says, so that it ends.
+func (b *builder) look(file string, names int) error {
+	if b.git.looks += names; b.git.looks > maxLooks {
+		return &unread{file, errors.New("with it too much is named")}
+	}
+	return nil
+}
+
 // guardSetting closes what one setting names in a working tree.
 func (b *builder) guardSetting(guard string, s setting, root string) error {
-	if s.isOne(gitDirs) {
+	if err := b.look(s.file, 1); err != nil {
+		return err
+	}
+	if s.isOne(gitDirs()) {
 		for _, dir := range b.pathsOf(s.value, root) {
 			if err := b.guardNamed(guard, s, dir); err != nil {
 				return err
@@ -307,7 +335,20 @@ func (b *builder) guardNamed(guard string, s setting, path string) error {
 // guardHooks closes what the links among the hooks in a directory lead to.
 func (b *builder) guardHooks(guard, dir string) error {
 	dir = b.links.real(dir)
+	if b.git.hooks[dir] {
+		return nil
+	}
+	if b.git.hooks == nil {
+		b.git.hooks = map[string]bool{}
+	}
+	b.git.hooks[dir] = true
 	links, err := b.entries(dir, fs.ModeSymlink)
+	if err == nil {
+		err = b.look(dir, len(links))
+	}
+	if err != nil {
+		return err
+	}
 	for _, name := range links {
 		link := b.links.look(name).link
 		for _, path := range b.pathsOf(link, dir) {

@@ -239,6 +239,39 @@ func TestReplaceableLinksAreRefused(t *testing.T) {
 	w.make(Workspace)
 }
 
+// However much is named, a session begins, or is refused, soon.
+func TestEndlessSettingsAreRefused(t *testing.T) {
+	defer func(n int) { maxLooks = n }(maxLooks)
+	maxLooks = 5000
+	many := func(n int, line func(i int) string) (text string) {
+		for i := range n {
+			text += line(i)
+		}
+		return text
+	}
+	for because, text := range map[string]string{
+		"too many working trees": "[core]\n" + many(maxTrees+1, func(i int) string { return fmt.Sprintf("worktree = w%d\n", i) }),
+		"too much is named":      "[alias]\n" + strings.Repeat("a = !b\n", maxLooks),
+		"through the directory": "[filter \"x\"]\n" + many(1000, func(i int) string { // each holds only where the one after it does
+			return fmt.Sprintf("clean = d%d/../d%d/x\n", 1000-i, 1001-i)
+		}) + "clean = d1/x\n",
+	} {
+		w := newWorld(t)
+		for i := range 1001 {
+			w.dir(fmt.Sprintf("home/work/d%d", i))
+		}
+		w.bareRepository("home/work/sub/repo", "")
+		w.bareRepository("home/work/.git", text)
+		w.refused(Workspace, because, "open_guards: [git]")
+	}
+	w := newWorld(t)
+	for i := range 100 {
+		w.link(fmt.Sprintf("home/work/hk/%d", i), "../x")
+	}
+	w.bareRepository("home/work/.git", "[core]\n"+strings.Repeat("hooksPath = hk\n", 100)) // the same again
+	w.expect(w.make(Workspace), map[string]string{"home/work/hk/x": "r-", "home/work/x": "r-", "home/work/y": "rw"})
+}
+
 // What cannot be read could say anything.
 func TestUnreadableRepositoriesAreRefused(t *testing.T) {
 	for what, name := range map[string]string{"settings": ".git/config", "more settings": ".git/config.worktree", "the way to the repository": ".git/commondir", "a pointer": "sub/.git", "what is included": "inc"} {

@@ -134,7 +134,8 @@ type builder struct {
 	env    []string
 	notes  []string
 	named  []named // allowed by name in a policy file
-	ways   []way   // how denied places were named
+	ways   []way   // how denied places were named, each once
+	known  map[way]bool
 	guards map[sandbox.Rule]string
 }
 
@@ -142,7 +143,7 @@ type builder struct {
 type named struct{ where, path string }
 
 func newBuilder(c Context, openGuards []string) (*builder, error) {
-	b := &builder{c: c, table: Guards(), guards: make(map[sandbox.Rule]string, 400), open: map[string]bool{}}
+	b := &builder{c: c, table: Guards(), guards: make(map[sandbox.Rule]string, 400), known: make(map[way]bool, 400), open: map[string]bool{}}
 	for _, name := range slices.Concat(c.Open, openGuards) {
 		if !slices.ContainsFunc(b.table, func(g Guard) bool { return g.Name == name && !g.Fixed }) {
 			return nil, refuse("open_guards: there is no guard %q to open; there are %s", clip(name), strings.Join(guardNames(), ", "))
@@ -243,10 +244,15 @@ func (b *builder) denyWrite(guard, place string) {
 // deny is what a place stands for, and keeps why it is denied and how it was named.
 func (b *builder) deny(clause, guard, place string) []string {
 	names := b.links.both(place)
+	w := way{clause, guard, place, names[len(names)-1]}
+	if b.known[w] {
+		return nil
+	}
 	for _, name := range names {
 		b.remember(clause, name, guard)
 	}
-	b.ways = append(b.ways, way{clause, guard, place, names[len(names)-1]})
+	b.known[w] = true
+	b.ways = append(b.ways, w)
 	return names
 }
 

@@ -22,7 +22,8 @@ const (
 var (
 	maxDirectories  = 100_000
 	maxEntries      = 10_000_000
-	maxRepositories = 300 // some mounts each, which one order has to have room for
+	maxRepositories = 300       // some mounts each, which one order has to have room for
+	maxLooks        = 1_000_000 // at what git's settings name, once for each working tree
 )
 
 // search looks for the repositories in some directories of a tree.

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-
-	"github.com/hermes-exec/hermes-exec/sandbox"
 )
 
 // way is how a place that is denied was named, and where that leads.
@@ -25,31 +23,64 @@ func (s step) String() string {
 	return "the directory " + s.name + " and .."
 }
 
+// firm are places that stay denied, to look them up by name.
+type firm struct {
+	closed map[string]bool // denied, one way or the other
+	hidden map[string]bool // those that cannot be read
+	pinned map[string]bool // what cannot be moved away because of them
+}
+
+func (b *builder) keepFirm(f firm, w way) {
+	f.closed[w.real] = true
+	if w.clause == "deny_read" {
+		f.hidden[w.real] = true
+		if !b.links.exists(w.real) {
+			return
+		}
+	}
+	for dir := w.real; !f.pinned[dir]; dir = path.Dir(dir) {
+		f.pinned[dir] = true
+	}
+}
+
+// inOne tells whether a place is, or is below, one of the set.
+func inOne(set map[string]bool, place string) bool {
+	for ; !set[place]; place = path.Dir(place) {
+		if place == "/" {
+			return false
+		}
+	}
+	return true
+}
+
 // checkWays refuses what is denied by a name that a script could lead elsewhere:
 // the next session would deny another place, and nobody the one that was meant.
 func (b *builder) checkWays() error {
-	var firm, rest []way
+	f := firm{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	var rest []way
 	for _, w := range b.ways {
 		if w.place == w.real {
-			firm = append(firm, w)
+			b.keepFirm(f, w)
 		} else {
 			rest = append(rest, w)
 		}
 	}
-	// What is denied for good holds the links in it, and those what they lead to.
-	for again := true; again; {
+	// What is denied for good holds the links in it, and those what they lead to:
+	// as far as a name may lead.
+	for again, n := true, 0; again && n < maxLinks; n++ {
 		again = false
 		rest = slices.DeleteFunc(rest, func(w way) bool {
-			if _, loose := b.loose(w, firm); loose {
+			if _, loose := b.loose(w, f); loose {
 				return false
 			}
-			firm, again = append(firm, w), true
+			b.keepFirm(f, w)
+			again = true
 			return true
 		})
 	}
 	for _, w := range rest {
-		if b.matters(w, firm) {
-			at, _ := b.loose(w, firm)
+		if b.matters(w, f) {
+			at, _ := b.loose(w, f)
 			return b.refuseWay(w, at)
 		}
 	}
@@ -57,9 +88,9 @@ func (b *builder) checkWays() error {
 }
 
 // loose is the first step on a way that a script could replace.
-func (b *builder) loose(w way, firm []way) (first step, found bool) {
+func (b *builder) loose(w way, f firm) (first step, found bool) {
 	b.links.walk(w.place, func(s step) {
-		if !found && b.writable(s.name) && !b.held(s, firm) {
+		if !found && b.writable(s.name) && !b.held(s, f) {
 			first, found = s, true
 		}
 	})
@@ -68,25 +99,19 @@ func (b *builder) loose(w way, firm []way) (first step, found bool) {
 
 // held tells whether a step stays what it is: it lies in what is denied, or it is
 // a directory above that, which is pinned.
-func (b *builder) held(s step, firm []way) bool {
-	in := s.name
+func (b *builder) held(s step, f firm) bool {
 	if s.link {
-		in = path.Dir(s.name)
-	} else if slices.Contains(b.policy.Write, s.name) {
-		return true // a tree itself is where it is
+		return inOne(f.closed, path.Dir(s.name))
 	}
-	return slices.ContainsFunc(firm, func(w way) bool {
-		return sandbox.Covers(w.real, in) ||
-			!s.link && sandbox.Covers(s.name, w.real) && (w.clause == "deny_write" || b.links.exists(w.real))
-	})
+	// A tree itself is where it is.
+	return slices.Contains(b.policy.Write, s.name) || inOne(f.closed, s.name) || f.pinned[s.name]
 }
 
 // matters tells whether it makes a difference that a way can be changed.
-func (b *builder) matters(w way, firm []way) bool {
+func (b *builder) matters(w way, f firm) bool {
 	p := &b.policy
 	if w.clause == "deny_read" { // it is where it leads that counts
-		return len(within([]string{w.real}, slices.Concat(p.Read, p.Write, p.Private))) > 0 &&
-			!slices.ContainsFunc(firm, func(f way) bool { return f.clause == w.clause && sandbox.Covers(f.real, w.real) })
+		return len(within([]string{w.real}, slices.Concat(p.Read, p.Write, p.Private))) > 0 && !inOne(f.hidden, w.real)
 	}
 	// A link in the place itself is refused by who would have to guard it.
 	at := b.links.at(w.place)
