@@ -33,6 +33,12 @@ func (b *builder) guardCommand(guard string, s setting, root string) error {
 		return err
 	}
 	for _, w := range words {
+		if w.role == given {
+			if err := b.guardGiven(guard, s, w.text, root); err != nil {
+				return err
+			}
+			continue
+		}
 		for _, p := range b.programs(w, alias, root) {
 			if err := b.guardNamed(guard, s, p); err != nil {
 				return err
@@ -42,13 +48,30 @@ func (b *builder) guardCommand(guard string, s setting, root string) error {
 	return nil
 }
 
+// guardGiven closes what a setting names that a command of git's is given.
+func (b *builder) guardGiven(guard string, s setting, text, root string) error {
+	name, value, _ := strings.Cut(text, "=")
+	key, err := keyOf(name)
+	if err != nil {
+		return nil // git fails
+	}
+	if s = (setting{s.file, key, value}); s.isOne(gitDirs()) || s.isCommand() {
+		return b.guardSetting(guard, s, root)
+	}
+	return nil
+}
+
 // commandWords are the words of a setting's command.
 func (b *builder) commandWords(s setting, command string) ([]shellWord, error) {
-	if words, ok := b.git.commands[command]; ok {
+	read, key := shellWords, command
+	if strings.HasPrefix(s.name, "alias.") && !strings.HasPrefix(s.value, "!") {
+		read, key = aliasWords, "\x00"+command
+	}
+	if words, ok := b.git.commands[key]; ok {
 		return words, nil
 	}
 	b.git.commandBytes += len(command)
-	words, ok := shellWords(command)
+	words, ok := read(command)
 	switch {
 	case !ok:
 		return nil, &unread{s.file, errors.New(s.name + " is too long")}
@@ -57,15 +80,15 @@ func (b *builder) commandWords(s setting, command string) ([]shellWord, error) {
 	case b.git.commands == nil:
 		b.git.commands = map[string][]shellWord{}
 	}
-	b.git.commands[command] = slices.Clip(words)
-	return b.git.commands[command], nil
+	b.git.commands[key] = slices.Clip(words)
+	return b.git.commands[key], nil
 }
 
 // programs are the files that a word of a command may name and that are to be
 // closed.
 func (b *builder) programs(w shellWord, alias bool, root string) (names []string) {
 	text := known(w.text)
-	if strings.Trim(text, "./") == "" {
+	if strings.Trim(text, "./") == "" || alias && w.role == argument {
 		return nil
 	}
 	if w.role == module {

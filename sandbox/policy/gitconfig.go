@@ -307,7 +307,7 @@ func (b *builder) guardSetting(guard string, s setting, root string) error {
 		}
 		return nil
 	}
-	if s.name == "core.worktree" || strings.HasPrefix(s.name, "alias.") && !strings.HasPrefix(s.value, "!") {
+	if s.name == "core.worktree" {
 		return nil
 	}
 	return b.guardCommand(guard, s, root)

@@ -26,6 +26,8 @@ const (
 	script  // what an interpreter runs
 	program // what the shell runs
 	module  // of Python's
+	// given is a setting, name=value, for one command of git's.
+	given
 )
 
 const (
@@ -47,6 +49,43 @@ func shellWords(text string) ([]shellWord, bool) {
 	return w.list, len(w.list) <= maxWords
 }
 
+// aliasWords are those of an alias that no shell reads, divided as git does.
+func aliasWords(text string) ([]shellWord, bool) {
+	if len(text) > maxCommand {
+		return nil, false
+	}
+	var w words
+	c := call{words: &w, git: true, alias: true}
+	word, quote, any := []byte(nil), byte(0), false
+	for i := 0; i < len(text); i++ {
+		ch := text[i]
+		switch {
+		case quote == 0 && strings.IndexByte(blanks, ch) >= 0:
+			if any {
+				c.word(string(word))
+			}
+			word, any = word[:0], false
+			continue
+		case quote == 0 && (ch == '\'' || ch == '"'):
+			quote, any = ch, true
+			continue
+		case ch == quote:
+			quote = 0
+			continue
+		case ch == '\\' && quote != '\'':
+			if i++; i == len(text) {
+				return nil, true // git refuses it
+			}
+			ch = text[i]
+		}
+		word, any = append(word, ch), true
+	}
+	if any && quote == 0 {
+		c.word(string(word))
+	}
+	return w.list, len(w.list) <= maxWords
+}
+
 // words are those of a command that is being read.
 type words struct {
 	nested int
@@ -61,7 +100,7 @@ func (w *words) add(text string, r role) {
 		return
 	}
 	w.list = append(w.list, shellWord{"", text, r})
-	if w.dir != "" && r != module && (r != program || strings.Contains(text, "/")) && !isRooted(text) {
+	if w.dir != "" && r != module && r != given && (r != program || strings.Contains(text, "/")) && !isRooted(text) {
 		w.list = append(w.list, shellWord{w.dir, text, r})
 	}
 }
@@ -151,11 +190,14 @@ func (w *words) flat(word *syntax.Word) string {
 	}
 	write(word.Parts, func(text string) string { return escape.ReplaceAllString(text, "$1") })
 	text := b.String()
-	if quoted && strings.ContainsAny(text, " \t\n;|&()<>") {
+	if quoted && strings.ContainsAny(text, parted) {
 		w.inner(text)
 	}
 	return text
 }
+
+// parted is what a word has in it that is a command of several.
+const parted = " \t\n;|&()<>"
 
 // inner reads a command in the command.
 func (w *words) inner(text string) {
@@ -191,11 +233,29 @@ type call struct {
 	options []string // and those that take a word; nil: any may
 	running bool     // an interpreter was named, its script was not
 	python  bool
-	pending role // of the word after an option
+	shell   bool
+	before  bool   // a program that starts another was named
+	pending role   // of the word after an option
+	code    bool   // that word is a command
+	git     bool   // git was named
+	verb    string // what it is to do
+	alias   bool   // no shell has read it
 }
 
 func (c *call) word(text string) {
 	if text == "" {
+		return
+	}
+	if parts := strings.ContainsAny(text, parted); c.code && !parts || c.alias && parts && (c.code || c.first) {
+		c.inner(text) // else it was read as a quoted one
+	}
+	if c.code {
+		c.code = false
+		c.add(text, argument)
+		return
+	}
+	if c.git {
+		c.gits(text)
 		return
 	}
 	if name, value, ok := strings.Cut(text, "="); ok && value != "" { // a variable of env's, or an option with its value
@@ -216,8 +276,12 @@ func (c *call) word(text string) {
 	r := argument
 	switch {
 	case c.first:
-		r = program
-		c.first = slices.Contains(strings.Fields(before), text)
+		// Its options may have words: nice -n 5 tool.
+		another := slices.Contains(strings.Fields(before), text)
+		c.first = another || c.before && (text[0] >= '0' && text[0] <= '9' || c.pending == optional && !strings.Contains(text, "/"))
+		c.before = c.before || another
+		c.git = !c.first && path.Base(text) == "git"
+		r, c.pending = program, argument
 	case c.running:
 		if r = script; c.pending == optional {
 			r = optional
@@ -228,11 +292,55 @@ func (c *call) word(text string) {
 	c.interpreter(text)
 }
 
-// before are words before a program's name.
-const before = `exec command env time nice nohup sudo xargs builtin`
+// before are words before a program's name, and optionsBefore options of theirs
+// that take a word.
+const (
+	before        = `exec command env time nice nohup sudo doas xargs builtin timeout stdbuf setsid ionice taskset`
+	optionsBefore = `-n -u -g -s -k -d -a -c -f -o -e -i -C -D -E -I -L -P -S -U`
+)
+
+// gitCode are options of git's commands that take a command.
+var gitCode = map[string]string{
+	"rebase": "-x --exec", "difftool": "-x --extcmd",
+	"filter-branch": "--setup --env-filter --tree-filter --index-filter --parent-filter --msg-filter --commit-filter --tag-name-filter",
+}
+
+// gits goes over a word for git.
+func (c *call) gits(text string) {
+	option, value, joined := strings.Cut(text, "=")
+	takes := slices.Contains(strings.Fields(gitCode[c.verb]), option)
+	switch {
+	case c.pending == given:
+		c.pending = argument
+		c.add(text, given)
+	case c.pending == optional: // where to go
+		c.pending = argument
+	case c.verb == "" && text == "-c":
+		c.pending = given
+	case c.verb == "" && text == "-C":
+		c.pending = optional
+	case takes && !joined:
+		c.code = true
+	case takes:
+		c.code = true
+		c.word(value)
+	case text[0] == '-' && joined:
+		c.add(value, argument)
+	case text[0] == '-':
+	case c.verb == "":
+		c.verb = text
+	case c.verb == "bisect" && text == "run", c.verb == "submodule" && text == "foreach":
+		c.git, c.first = false, true
+	default:
+		c.add(text, argument)
+	}
+}
 
 // option goes over an option, which of an interpreter may take a word.
 func (c *call) option(text string) {
+	if c.first && c.before && slices.Contains(strings.Fields(optionsBefore), text) {
+		c.pending = optional
+	}
 	if !c.running {
 		return
 	}
@@ -248,7 +356,7 @@ func (c *call) option(text string) {
 	}
 	switch {
 	case short && letters != "" && strings.IndexByte(c.codes, letters[len(letters)-1]) >= 0:
-		c.running = false // what follows is code, or for it
+		c.running, c.code = false, c.shell // what follows is code, or for it
 	case c.options == nil || slices.Contains(c.options, text):
 		c.pending = optional
 	}
@@ -281,5 +389,5 @@ func (c *call) interpreter(text string) {
 	default:
 		return
 	}
-	c.running, c.pending, c.python = true, argument, strings.HasPrefix(name, "py")
+	c.running, c.pending, c.python, c.shell = true, argument, strings.HasPrefix(name, "py"), slices.Equal(c.options, shell)
 }
