@@ -114,9 +114,8 @@ func (b *builder) programs(w shellWord, alias bool, root string) (names []string
 		case w.role == program:
 			// It is looked for in PATH.
 		case w.role == script && (there || gone),
-			there && !alias && (named || slash),
-			gone && (named || slash) && (!alias || w.role == optional),
-			there && !alias && (w.role == optional || isFile(name)):
+			there && (named || slash || w.role == optional || isFile(name)),
+			gone && (named || slash):
 			names = append(names, name)
 		}
 	}

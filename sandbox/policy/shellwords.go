@@ -120,8 +120,12 @@ func (w *words) enter(dir string) {
 func (w *words) read(text string) {
 	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
 	if err != nil { // no shell would run it; what does is not known
+		r := optional
+		if w.nested > 0 {
+			r = argument // it is some other code
+		}
 		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\n;|&()<>\"'`$", r) }) {
-			w.add(word, optional)
+			w.add(word, r)
 		}
 		return
 	}
@@ -232,6 +236,7 @@ type call struct {
 	codes   string   // of an interpreter that was named: letters of options that take code
 	options []string // and those that take a word; nil: any may
 	running bool     // an interpreter was named, its script was not
+	sure    bool     // it is one, and no other word: find . -name node
 	python  bool
 	shell   bool
 	before  bool   // a program that starts another was named
@@ -283,13 +288,14 @@ func (c *call) word(text string) {
 		c.git = !c.first && path.Base(text) == "git"
 		r, c.pending = program, argument
 	case c.running:
-		if r = script; c.pending == optional {
+		c.running = c.pending == optional
+		if r = script; c.running || !c.sure {
 			r = optional
 		}
-		c.running, c.pending = r == optional, argument
+		c.pending = argument
 	}
 	c.add(text, r)
-	c.interpreter(text)
+	c.interpreter(text, r == program)
 }
 
 // before are words before a program's name, and optionsBefore options of theirs
@@ -362,11 +368,14 @@ func (c *call) option(text string) {
 	}
 }
 
-// interpreter notes that a word is one.
-func (c *call) interpreter(text string) {
+// interpreter notes that a word, first says whether a program's, is one.
+func (c *call) interpreter(text string, first bool) {
 	name := strings.TrimRight(strings.TrimSuffix(strings.ToLower(path.Base(text)), ".exe"), "0123456789.")
 	if text == "." {
 		name = "source"
+	}
+	if name == "source" && !first {
+		return
 	}
 	shell := []string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"}
 	switch name {
@@ -389,5 +398,5 @@ func (c *call) interpreter(text string) {
 	default:
 		return
 	}
-	c.running, c.pending, c.python, c.shell = true, argument, strings.HasPrefix(name, "py"), slices.Equal(c.options, shell)
+	c.running, c.sure, c.pending, c.python, c.shell = true, first, argument, strings.HasPrefix(name, "py"), slices.Equal(c.options, shell)
 }
