@@ -91,11 +91,11 @@ const (
  man.cmd man.path tar.command trailer.command trailer.cmd hook.command remote.uploadpack remote.receivepack
  interactive.difffilter uploadpack.packobjectshook submodule.update imap.tunnel guitool.cmd instaweb.httpd svn.authorsprog
  sendemail.tocmd sendemail.cccmd sendemail.headercmd sendemail.sendmailcmd sendemail.smtpserver
- lfs.path lfs.clean lfs.smudge annex.secure-erase-command gc.recentobjectshook core.virtualfilesystem `
+ secrets.providers lfs.path lfs.clean lfs.smudge annex.secure-erase-command gc.recentobjectshook core.virtualfilesystem `
 )
 
 var (
-	gitDirs = setOf("core.hookspath init.templatedir instaweb.modulepath")
+	gitDirs = setOf("core.hookspath init.templatedir instaweb.modulepath gitflow.hooks")
 	gitRuns = setOf(gitRunsOne)
 )
 
@@ -283,10 +283,10 @@ func (b *builder) pathsOf(value, base string) (paths []string) {
 	return []string{base + "/" + value}
 }
 
-// look counts how much is looked at because of what a file says, so that it ends.
-func (b *builder) look(file string, names int) error {
-	if b.git.looks += names; b.git.looks > maxLooks {
-		return &unread{file, errors.New("with it too much is named")}
+// look counts how much is looked at because of what is in a place, so that it ends.
+func (b *builder) look(place string, names int) error {
+	if b.git.looks += names; b.git.looks > maxLooks || len(b.policy.DenyWrite) > maxDenied {
+		return &unread{place, errors.New("with it too much is named")}
 	}
 	return nil
 }

@@ -122,6 +122,7 @@ func TestHooksAreGuardedWhereverTheyAre(t *testing.T) {
 		"a submodule":        {map[string]string{"work/.git/modules/m/HEAD": "", "work/.git/modules/m/config": "[core]\nworktree = ../../../libs/m\nhooksPath = hk\n"}, []string{"libs/m/hk/x"}, "libs/m/x"},
 		"programs": {map[string]string{"work/.git/config": "[core]\nfsmonitor = tools/monitor\npager = less\n[filter \"x\"]\nclean = python3 'tools/clean.py' %f\n[alias]\ny = \"!tools/y; sh y.sh README\"\nl = log README x.py\n", "work/tools/clean.py": "", "work/README": "", "work/x.py": "", "work/y.sh": ""},
 			[]string{"tools/monitor", "tools/clean.py", "tools/y", "y.sh"}, "README"},
+		"git-flow":  {map[string]string{"work/.git/config": "[gitflow \"path\"] hooks = tools/flow\n[secrets] providers = tools/secrets list\n"}, []string{"tools/flow/x", "tools/secrets"}, "tools/x"},
 		"templates": {map[string]string{".gitconfig": "[init] templateDir = ~/work/template\n"}, []string{"template/hooks/x"}, "x"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -241,8 +242,8 @@ func TestReplaceableLinksAreRefused(t *testing.T) {
 
 // However much is named, a session begins, or is refused, soon.
 func TestEndlessSettingsAreRefused(t *testing.T) {
-	defer func(n int) { maxLooks = n }(maxLooks)
-	maxLooks = 5000
+	defer func(looks, denied int) { maxLooks, maxDenied = looks, denied }(maxLooks, maxDenied)
+	maxLooks, maxDenied = 5000, 1500
 	many := func(n int, line func(i int) string) (text string) {
 		for i := range n {
 			text += line(i)
@@ -265,6 +266,9 @@ func TestEndlessSettingsAreRefused(t *testing.T) {
 		w.refused(Workspace, because, "open_guards: [git]")
 	}
 	w := newWorld(t)
+	w.bareRepository("home/work/.git", "[filter \"x\"]\n"+many(maxDenied, func(i int) string { return fmt.Sprintf("clean = ./%d\n", i) }))
+	w.refused(Workspace, "too much is named", "open_guards: [git]")
+	w = newWorld(t)
 	for i := range 100 {
 		w.link(fmt.Sprintf("home/work/hk/%d", i), "../x")
 	}

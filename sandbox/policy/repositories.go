@@ -128,6 +128,9 @@ func (b *builder) guardGitDir(guard, dir, root string) error {
 	}
 	// A linked worktree's half in its repository: nothing here uses it.
 	worktrees, err := b.entries(filepath.Join(dir, "worktrees"), fs.ModeDir)
+	if err == nil {
+		err = b.look(dir, len(worktrees))
+	}
 	if err != nil {
 		return err
 	}

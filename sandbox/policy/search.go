@@ -24,6 +24,7 @@ var (
 	maxEntries      = 10_000_000
 	maxRepositories = 300       // some mounts each, which one order has to have room for
 	maxLooks        = 1_000_000 // at what git's settings name, once for each working tree
+	maxDenied       = 20_000    // places, several times what one order has room for
 )
 
 // search looks for the repositories in some directories of a tree.
