@@ -30,9 +30,16 @@ type dir struct {
 // gitParts are the entries by which git knows a repository.
 type gitParts struct{ head, config, common, objects, refs, headFresh bool }
 
-// isRepository reports whether git takes the directory itself for one.
+// isRepository reports whether git takes the directory itself for one. Where those
+// of submodules are, one that is not complete is closed the next time as well.
 func (d *dir) isRepository() bool {
-	return d.have.head && (d.have.common || d.have.objects && d.have.refs)
+	switch d.kind {
+	case gitModules:
+		return d.have.head
+	case plain:
+		return !d.byLink() && d.have.head && (d.have.common || d.have.objects && d.have.refs)
+	}
+	return false
 }
 
 func (d *dir) read() error {
@@ -241,6 +248,8 @@ func (d *dir) enter(p *place, name string) bool {
 		p.kind = gitDir
 	case d.kind == gitDir && name == "hooks":
 		p.kind = gitHook
+	case d.kind == gitDir && name == "modules" || d.kind == gitModules:
+		p.kind = gitModules
 	case d.kind == gitDir && name == "info":
 		p.kind = gitInfo
 	case d.kind == gitDir && whyInGit(name) != "":

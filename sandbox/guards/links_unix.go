@@ -75,7 +75,7 @@ func (d *dir) whyLink(p *place, name string) string {
 	switch p.kind {
 	case whole:
 		return p.why
-	case gitDir:
+	case gitDir, gitModules:
 		return whyGitPlace
 	case cmdDir:
 		return whyCommand

@@ -272,3 +272,20 @@ func TestScanIsNotLedOutside(t *testing.T) {
 	close(stop)
 	<-done
 }
+
+// What becomes a submodule's repository bit by bit is listed before it is closed
+// for having a HEAD: then it would not be any more.
+func TestScanOfSubmodulesInParts(t *testing.T) {
+	root := scanRoot(t)
+	since := before(t, root, ".git/HEAD", ".git/modules/old/HEAD", ".git/modules/old/config")
+	for _, name := range []string{"libs/a/HEAD", "libs/a/config", "libs/a/hooks/pre-commit", "libs/b/config", "old/HEAD"} {
+		put(t, root, ".git/modules/"+name, "")
+	}
+	links(t, root, ".git/modules/libs/c", "../../../sub")
+	got, _ := scanned(t, root, since, ScanOptions{})
+	same(t, "scan", got, ".git/modules/libs/a/config", ".git/modules/libs/a/hooks/pre-commit", ".git/modules/libs/c", ".git/modules/old/config")
+	since = settle(t, root)
+	put(t, root, ".git/modules/libs/b/HEAD", "")
+	got, _ = scanned(t, root, since, ScanOptions{})
+	same(t, "scan", got, ".git/modules/libs/b/config")
+}

@@ -131,6 +131,7 @@ const (
 	gitHook              // its hooks
 	gitInfo              // its info
 	gitObjects           // its objects
+	gitModules           // its submodules' repositories
 	cmdDir               // programs for PATH
 	nodeMod              // node_modules
 	pySite               // site-packages
@@ -254,8 +255,8 @@ func (s *scan) visit(p place) {
 	if err := d.read(); err != nil {
 		s.complete = false
 	}
-	if p.kind == plain && !p.byLink() && d.isRepository() {
-		d.kind = gitDir                // a bare one
+	if d.isRepository() {
+		d.kind = gitDir                // a bare one, or a submodule's
 		if d.fresh && d.moved == nil { // and perhaps from now on: what was no matter in it counts
 			d.moved = s.newMoved(p.name)
 		}
