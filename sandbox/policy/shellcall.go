@@ -14,14 +14,14 @@ type call struct {
 	options []string // and those that take a word; nil: any may
 	running bool     // an interpreter was named, its script was not
 	sure    bool     // it is one, and no other word: find . -name node
-	python  bool
-	shell   bool
-	before  bool   // a program that starts another was named
-	pending role   // of the word after an option
-	code    bool   // that word is a command
-	git     bool   // git was named
-	verb    string // what it is to do
-	alias   bool   // no shell has read it
+	python  bool     // that is one of Python's
+	shell   bool     // its code is a command
+	before  bool     // a program that starts another was named
+	pending role     // of the word after an option
+	code    bool     // that word is a command
+	git     bool     // git was named
+	verb    string   // what it is to do
+	alias   bool     // no shell has read it
 }
 
 func (c *call) word(text string) {
@@ -154,10 +154,10 @@ func (c *call) interpreter(text string, first bool) {
 	if name == "source" && !first {
 		return
 	}
-	shell := []string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"}
+	shell := false
 	switch name {
 	case "sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "source":
-		c.codes, c.options = "c", shell
+		c.codes, c.options, shell = "c", []string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"}, true
 	case "python", "pypy", "pythonw", "py":
 		c.codes, c.options = "c", []string{"-W", "-X", "--check-hash-based-pycs"}
 	case "perl":
@@ -175,5 +175,5 @@ func (c *call) interpreter(text string, first bool) {
 	default:
 		return
 	}
-	c.running, c.sure, c.pending, c.python, c.shell = true, first, argument, strings.HasPrefix(name, "py"), slices.Equal(c.options, shell)
+	c.running, c.sure, c.pending, c.python, c.shell = true, first, argument, strings.HasPrefix(name, "py"), shell
 }
